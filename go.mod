@@ -1,0 +1,3 @@
+module floodmark
+
+go 1.26.0
