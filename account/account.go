@@ -1,0 +1,118 @@
+package account
+
+import "time"
+
+// Term is something that bytes are held for.
+type Term struct {
+	ID       TermID
+	Category Category
+	Provenance
+}
+
+// Levels are the bytes of one moment, scope by scope. A scope that nobody read
+// is the zero Figure, which is unknown.
+type Levels struct {
+	Requested, Allocated, Active, Reserved, Process, Device, Host Figure
+}
+
+// In is the level of one scope.
+func (l Levels) In(s Scope) Figure {
+	switch s {
+	case Requested:
+		return l.Requested
+	case Allocated:
+		return l.Allocated
+	case Active:
+		return l.Active
+	case Reserved:
+		return l.Reserved
+	case Process:
+		return l.Process
+	case Device:
+		return l.Device
+	case Host:
+		return l.Host
+	}
+	return Figure{}
+}
+
+// Set puts a figure in the scope that its provenance names.
+func (l *Levels) Set(f Figure) {
+	switch f.Scope {
+	case Requested:
+		l.Requested = f
+	case Allocated:
+		l.Allocated = f
+	case Active:
+		l.Active = f
+	case Reserved:
+		l.Reserved = f
+	case Process:
+		l.Process = f
+	case Device:
+		l.Device = f
+	case Host:
+		l.Host = f
+	}
+}
+
+// Peak is the highest level of one scope in a phase. Peaks of two scopes may be
+// two moments, so they are never subtracted. Moment is the index of an event
+// in the timeline, or −1 where a counter kept the peak without its moment.
+type Peak struct {
+	Figure Figure
+	Moment int64
+}
+
+// Share is what one term holds at the peak of its phase.
+type Share struct {
+	Term  int // index into Account.Terms
+	Bytes Figure
+}
+
+// Input is what a phase processed, or was told to process. A nil dimension was
+// not recorded; a configured value does not prove an observed one.
+type Input struct {
+	Name       string
+	SHA256     string
+	Configured map[string]int64
+	Observed   map[string]int64
+}
+
+// Phase is one named interval of a run.
+type Phase struct {
+	ID         PhaseID
+	Step       int // 1 is the first; 0 where steps mean nothing
+	Input      int // index into Account.Inputs, −1 for none
+	Start, End Levels
+	Peaks      []Peak  // at most one a scope; the scope is the figure's
+	AtPeak     []Share // of allocated, or of the widest scope that was accounted for
+	Duration   time.Duration
+	Failed     string // the error that ended it; its peaks are then lower bounds
+}
+
+// Peak is the peak of one scope; unknown where nobody recorded it.
+func (p Phase) Peak(s Scope) Peak {
+	for _, peak := range p.Peaks {
+		if peak.Figure.Scope == s {
+			return peak
+		}
+	}
+	return Peak{Moment: -1}
+}
+
+// Warning is something that a reader of a result must be told.
+type Warning struct {
+	Code string // stable, lower_snake_case
+	Text string // a sentence
+}
+
+// Account is what a class of equal ranks holds, phase by phase.
+type Account struct {
+	Ranks    []int // the ranks that it speaks for; the first stands for them
+	Device   int   // ordinal, −1 when it is not known which
+	Terms    []Term
+	Inputs   []Input
+	Phases   []Phase
+	Warnings []Warning
+}

@@ -1,0 +1,189 @@
+package account
+
+import "floodmark/bytesize"
+
+// Provenance says where a figure comes from.
+type Provenance struct {
+	Origin  Origin
+	Scope   Scope
+	Counter string // the source's own name for a counter that was read, or the id of a formula
+	Source  string // a public source for the rule, or the file and line that were read
+}
+
+// Figure is a number of bytes as far as it is known: low ≤ bytes ≤ high, exact
+// when they are equal. Without a defensible high it is unknown, and its low
+// still counts. The zero Figure is unknown with low 0 and no reason.
+//
+// Figures are signed, for headroom; every other figure is non-negative.
+type Figure struct {
+	low, high int64
+	bounded   bool
+	zero      bool
+	reason    string
+	Provenance
+}
+
+// Status says whether a figure is a number.
+type Status string
+
+const (
+	StatusCounted Status = "counted"
+	StatusZero    Status = "zero"    // with the reason why there are none
+	StatusUnknown Status = "unknown" // with the reason why nobody can say
+)
+
+// Exact is a figure that is known to the byte.
+func Exact(bytes int64, p Provenance) Figure {
+	return Figure{low: bytes, high: bytes, bounded: true, Provenance: p}
+}
+
+// Between is an interval; the ends may come in either order.
+func Between(low, high int64, p Provenance) Figure {
+	return Figure{low: min(low, high), high: max(low, high), bounded: true, Provenance: p}
+}
+
+// AtLeast is a figure of which only a lower bound is known.
+func AtLeast(low int64, reason string, p Provenance) Figure {
+	return Figure{low: low, reason: reason, Provenance: p}
+}
+
+// Zero is no bytes, and why.
+func Zero(reason string, p Provenance) Figure {
+	return Figure{bounded: true, zero: true, reason: reason, Provenance: p}
+}
+
+// Unknown is a figure that nobody can give, and why.
+func Unknown(reason string, p Provenance) Figure {
+	return Figure{reason: reason, Provenance: p}
+}
+
+// Checked is Exact, or Unknown when a count overflowed: pass it both results
+// of [bytesize.Mul] or of dtype's Size.
+func Checked(bytes int64, fits bool, p Provenance) Figure {
+	if !fits {
+		return Unknown(bytesize.ErrOverflow.Error(), p)
+	}
+	return Exact(bytes, p)
+}
+
+// Low is the least that the figure can be.
+func (f Figure) Low() int64 { return f.low }
+
+// High is the most that the figure can be; false when nobody can say.
+func (f Figure) High() (int64, bool) { return f.high, f.bounded }
+
+// IsExact gives the bytes when the figure is known to the byte.
+func (f Figure) IsExact() (int64, bool) { return f.low, f.bounded && f.low == f.high }
+
+// Known reports whether the figure has a high.
+func (f Figure) Known() bool { return f.bounded }
+
+// Reason says why a figure is zero or unknown.
+func (f Figure) Reason() string { return f.reason }
+
+// Status is counted, zero or unknown.
+func (f Figure) Status() Status {
+	switch {
+	case !f.bounded:
+		return StatusUnknown
+	case f.zero:
+		return StatusZero
+	}
+	return StatusCounted
+}
+
+// As is the same interval with another provenance.
+func (f Figure) As(p Provenance) Figure {
+	f.Provenance = p
+	return f
+}
+
+// Because is the same interval with another reason.
+func (f Figure) Because(reason string) Figure {
+	f.reason = reason
+	return f
+}
+
+// Sum adds figures of like scope. The sum is unknown as soon as one of them is,
+// for that one's reason; the lows still add up. An overflow is unknown.
+func Sum(p Provenance, figures ...Figure) Figure {
+	sum := Figure{bounded: true, Provenance: p}
+	for _, f := range figures {
+		low, fits := bytesize.Add(sum.low, f.low)
+		if !fits {
+			return Unknown(bytesize.ErrOverflow.Error(), p)
+		}
+		sum.low = low
+		if !f.bounded {
+			if sum.bounded {
+				sum.reason = f.reason
+			}
+			sum.bounded = false
+			continue
+		}
+		if high, fits := bytesize.Add(sum.high, f.high); fits {
+			sum.high = high
+		} else {
+			sum.bounded, sum.reason = false, bytesize.ErrOverflow.Error()
+		}
+	}
+	if !sum.bounded {
+		sum.high = 0
+	}
+	return sum
+}
+
+// Minus is f − g as an interval: what is left of f when g is taken away. It is
+// for headroom, and for two readings of one moment; two peaks are never
+// subtracted.
+func (f Figure) Minus(g Figure, p Provenance) Figure {
+	if !f.bounded || !g.bounded {
+		reason := f.reason
+		if f.bounded {
+			reason = g.reason
+		}
+		return Unknown(reason, p)
+	}
+	low, a := bytesize.Add(f.low, -g.high)
+	high, b := bytesize.Add(f.high, -g.low)
+	if !a || !b {
+		return Unknown(bytesize.ErrOverflow.Error(), p)
+	}
+	return Between(low, high, p)
+}
+
+// Times is n copies of the figure, n ≥ 0.
+func (f Figure) Times(n int64) Figure {
+	low, a := bytesize.Mul(max(f.low, 0), n)
+	high, b := bytesize.Mul(max(f.high, 0), n)
+	switch {
+	case !a || n < 0:
+		return Unknown(bytesize.ErrOverflow.Error(), f.Provenance)
+	case f.bounded && !b:
+		return AtLeast(low, bytesize.ErrOverflow.Error(), f.Provenance)
+	}
+	f.low, f.high = low, high
+	return f
+}
+
+// Highest is the larger of alternatives that do not happen together: the
+// maximum of the lows and of the highs, unknown as soon as one is.
+func Highest(p Provenance, figures ...Figure) Figure {
+	if len(figures) == 0 {
+		return Unknown("nothing to compare", p)
+	}
+	top := figures[0]
+	for _, f := range figures[1:] {
+		top.low = max(top.low, f.low)
+		top.high = max(top.high, f.high)
+		if top.bounded && !f.bounded {
+			top.bounded, top.reason = false, f.reason
+		}
+		top.zero = top.zero && f.zero
+	}
+	if !top.bounded {
+		top.high = 0
+	}
+	top.Provenance = p
+	return top
+}
