@@ -1,0 +1,122 @@
+package model
+
+import (
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+)
+
+// NotTied is the TiedTo of a tensor with storage of its own.
+const NotTied int32 = -1
+
+// NoLayer is the Layer of a tensor outside every layer, and the Stack of one
+// outside every stack.
+const NoLayer int32 = -1
+
+// Tensor is one stored tensor. Its bytes are Stored.Size(Shape).
+type Tensor struct {
+	Name   string
+	Role   Role
+	Stack  int32   // index into Model.Stacks, or NoLayer
+	Layer  int32   // index within the stack, or NoLayer
+	Shape  []int64 // logical shape in elements; experts of one layer may share a tensor, [experts, out, in]
+	Stored dtype.Format
+	TiedTo int32 // index of the tensor whose storage this one shares, or NotTied
+}
+
+// Parameters is how many elements the tensor has; false on overflow.
+func (t Tensor) Parameters() (int64, bool) { return bytesize.Mul(t.Shape...) }
+
+// Bytes is what the tensor takes in its stored format; false when the format
+// is unknown or the count overflows.
+func (t Tensor) Bytes() (int64, bool) { return t.Stored.Size(t.Shape) }
+
+// Unknown is something that a reader met and did not understand. One that
+// bears on sizes makes the figures that depend on it unknown.
+type Unknown struct {
+	Field string // as its file spells it: "text_config.moe_latent_size"
+	Value string // shortened
+	Why   string // a sentence
+}
+
+// Source is a file that a model was read from.
+type Source struct {
+	Name string // as a person would look for it
+	Kind string // "config", "safetensors", "safetensors index", "gguf", "torch", "catalogue"
+}
+
+// Quantisation is how the weights of a checkpoint are packed, as its own
+// configuration says.
+type Quantisation struct {
+	Method string // bitsandbytes, gptq, awq, fp8, compressed-tensors, …
+	Bits   int
+	Group  int      // elements along the input dimension that share a scale; 0 for none
+	Kept   []string // modules that stay in the checkpoint's own format, as written
+}
+
+// Model is what memory depends on.
+type Model struct {
+	Name          string
+	Architectures []string
+	Type          string // model_type of config.json, general.architecture of GGUF
+	Vocab         int    // rows of the token embedding, padding included
+	MaxPosition   int    // longest context that the configuration declares; 0 when it declares none
+	Compute       dtype.Format
+	Quantised     *Quantisation
+	Stacks        []Stack
+	Tensors       []Tensor
+	Unknown       []Unknown
+	Sources       []Source
+}
+
+// Parameters is the number of parameters with storage of their own: tied
+// tensors count once. Buffers and quantisation metadata are not parameters. It
+// is a lower bound when something about the model is unknown.
+func (m *Model) Parameters() account.Figure {
+	p := account.Provenance{Origin: account.Calculated, Counter: "model.parameters"}
+	return m.total(p, func(t Tensor) (int64, bool) {
+		switch t.Role.Category() {
+		case account.CategoryBuffer, account.CategoryQuantisationMetadata:
+			return 0, true
+		}
+		return t.Parameters()
+	})
+}
+
+// WeightsBytes is the bytes of every stored tensor, shared storage once: what
+// the checkpoint holds, before an engine pads, casts, drops or copies.
+func (m *Model) WeightsBytes() account.Figure {
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: "model.weights"}
+	return m.total(p, Tensor.Bytes)
+}
+
+func (m *Model) total(p account.Provenance, count func(Tensor) (int64, bool)) account.Figure {
+	var sum int64
+	for _, t := range m.Tensors {
+		if t.TiedTo != NotTied {
+			continue
+		}
+		n, fits := count(t)
+		if !fits {
+			return account.AtLeast(sum, "the size of "+t.Name+" is not known", p)
+		}
+		if sum, fits = bytesize.Add(sum, n); !fits {
+			return account.Unknown(bytesize.ErrOverflow.Error(), p)
+		}
+	}
+	if len(m.Unknown) > 0 {
+		return account.AtLeast(sum, "not understood: "+m.Unknown[0].Field, p)
+	}
+	return account.Exact(sum, p)
+}
+
+// Formats counts the stored bytes by format, shared storage once.
+func (m *Model) Formats() map[dtype.Format]int64 {
+	formats := map[dtype.Format]int64{}
+	for _, t := range m.Tensors {
+		if n, fits := t.Bytes(); fits && t.TiedTo == NotTied {
+			formats[t.Stored] += n
+		}
+	}
+	return formats
+}
