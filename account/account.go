@@ -116,3 +116,11 @@ type Account struct {
 	Phases   []Phase
 	Warnings []Warning
 }
+
+// Formula is a rule by which bytes are calculated.
+type Formula struct {
+	ID     string // what a figure's Counter names: "kv.attention"
+	Rule   string // in words and symbols
+	Source string // a public document or file, at a version
+	Worked string // one worked number
+}

@@ -1,0 +1,98 @@
+package fit
+
+import (
+	"strings"
+	"testing"
+
+	"floodmark/account"
+)
+
+const gib = int64(1) << 30
+
+func process(f func(account.Provenance) account.Figure) account.Figure {
+	return f(account.Provenance{Origin: account.Calculated, Scope: account.Process})
+}
+
+// oneRank is an account whose only phase peaks at that figure.
+func oneRank(rank int, peaks ...account.Figure) account.Account {
+	a := account.Account{Ranks: []int{rank}, Terms: []account.Term{{ID: account.TermWeights}}}
+	phase := account.Phase{ID: account.PhaseDecode, AtPeak: []account.Share{{Term: 0, Bytes: peaks[0]}}}
+	for _, p := range peaks {
+		phase.Peaks = append(phase.Peaks, account.Peak{Figure: p})
+	}
+	a.Phases = []account.Phase{phase}
+	return a
+}
+
+func card(low, high int64) Budget {
+	none := account.Zero("nobody else", account.Provenance{Origin: account.Assumed, Scope: account.Device})
+	return Budget{Card: "card", Capacity: account.Between(low, high, account.Provenance{Scope: account.Device}), Others: none}
+}
+
+func TestDecide(t *testing.T) {
+	exact := func(n int64) account.Figure {
+		return process(func(p account.Provenance) account.Figure { return account.Exact(n, p) })
+	}
+	between := func(a, b int64) account.Figure {
+		return process(func(p account.Provenance) account.Figure { return account.Between(a, b, p) })
+	}
+	atLeast := func(n int64) account.Figure {
+		return process(func(p account.Provenance) account.Figure { return account.AtLeast(n, "activations unknown", p) })
+	}
+	others := card(79*gib, 79*gib)
+	others.Others = account.Exact(10*gib, account.Provenance{Scope: account.Device})
+
+	for _, c := range []struct {
+		name    string
+		need    account.Figure
+		budget  Budget
+		want    Value
+		because string
+	}{
+		{"within the lowest plausible capacity", exact(79 * gib), card(79*gib, 80*gib), Fits, ""},
+		{"between lowest and highest nobody can say", exact(79*gib + 1), card(79*gib, 80*gib), CannotTell, "at least 79 GiB"},
+		{"above the highest", exact(80*gib + 1), card(79*gib, 80*gib), DoesNotFit, "at most 80 GiB"},
+		{"an interval across the capacity", between(70*gib, 90*gib), card(79*gib, 80*gib), CannotTell, "up to 90 GiB"},
+		{"a lower bound alone suffices to refuse", atLeast(81 * gib), card(79*gib, 80*gib), DoesNotFit, "at least 81 GiB"},
+		{"a lower bound never suffices to accept", atLeast(1), card(79*gib, 80*gib), CannotTell, "activations unknown"},
+		{"others on the card count", exact(70 * gib), others, DoesNotFit, "others hold"},
+	} {
+		got := Decide(Calculated, []account.Account{oneRank(0, c.need)}, map[int]Budget{0: c.budget})
+		if got.Value != c.want || (c.because != "" && (len(got.Reasons) == 0 || !strings.Contains(got.Reasons[0], c.because))) {
+			t.Errorf("%s: %s %q, want %s because %q", c.name, got.Value, got.Reasons, c.want, c.because)
+		}
+		if got.Phase != account.PhaseDecode || got.Term != account.TermWeights || got.Rank != 0 {
+			t.Errorf("%s: names rank %d, phase %q, term %q", c.name, got.Rank, got.Phase, got.Term)
+		}
+	}
+}
+
+// Two cards are never one pool: the rank that does not fit decides.
+func TestWorstRankDecides(t *testing.T) {
+	small := process(func(p account.Provenance) account.Figure { return account.Exact(10*gib, p) })
+	large := process(func(p account.Provenance) account.Figure { return account.Exact(30*gib, p) })
+	budgets := map[int]Budget{0: card(24*gib, 24*gib), 1: card(24*gib, 24*gib)}
+	got := Decide(Calculated, []account.Account{oneRank(0, small), oneRank(1, large)}, budgets)
+	if got.Value != DoesNotFit || got.Rank != 1 {
+		t.Errorf("40 GiB over two cards of 24: %s at rank %d, want does_not_fit at rank 1", got.Value, got.Rank)
+	}
+	delete(budgets, 1)
+	got = Decide(Calculated, []account.Account{oneRank(0, small), oneRank(1, small)}, budgets)
+	if got.Value != CannotTell || got.Rank != 1 {
+		t.Errorf("a rank without a card: %s at rank %d, want cannot_tell at rank 1", got.Value, got.Rank)
+	}
+}
+
+func TestFailedRunIsALowerBound(t *testing.T) {
+	a := oneRank(0, process(func(p account.Provenance) account.Figure { return account.Exact(gib, p) }))
+	a.Phases[0].Failed = "CUDA out of memory"
+	if got := Decide(Measured, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != CannotTell {
+		t.Errorf("a run that died at 1 GiB %s", got.Value)
+	}
+}
+
+func TestNothingToJudge(t *testing.T) {
+	if got := Decide(Calculated, nil, nil); got.Value != CannotTell || len(got.Reasons) == 0 {
+		t.Errorf("no account: %+v", got)
+	}
+}
