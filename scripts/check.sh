@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Everything that a change must pass: style, vet, staticcheck, module files,
+# the tests with the race detector (with them the import list, the house rules,
+# the drift of generated files and the fuzz seeds), both processors, and output
+# that is the same twice. No network once the module cache is filled.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/ledger.sh
+
+unformatted() {
+	local list
+	list=$(go_files '*.go' | xargs -r "$(go env GOROOT)/bin/gofmt" -l)
+	[ -z "$list" ] || { printf 'not formatted by gofmt:\n%s\n' "$list"; return 1; }
+}
+
+# The race detector needs a C compiler. Without one the tests still run.
+race() {
+	if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
+		echo -race
+	fi
+}
+
+tests() {
+	local flags=(-shuffle=on)
+	[ -z "$(race)" ] || flags+=(-race)
+	# .ci/run gives the oracles a run of their own.
+	[ -z "${WITHOUT_ORACLES:-}" ] || flags+=(-skip '^TestOracle')
+	go test -json "${flags[@]}" ./... 2>&1 | "$scratch/tally" -ledger "$LEDGER"
+}
+
+step 'gofmt' unformatted
+step 'go vet' go vet -tags integration ./...
+step 'staticcheck' go tool -modfile=tools/go.mod staticcheck ./...
+step 'go mod tidy' go mod tidy -diff
+step 'tools: go mod tidy' go -C tools mod tidy -diff
+step 'tools: tests' go -C tools test ./...
+step 'tally' go -C tools build -o "$scratch/tally" ./tally
+if [ -z "$(race)" ]; then
+	skipped 'race detector' 'install a C compiler (apt-get install gcc libc6-dev)'
+fi
+tests || failed 'go test'
+step 'arm64 and amd64, under 15 MB' scripts/cross.sh
+step 'the same output twice' scripts/deterministic.sh
+
+counts check
