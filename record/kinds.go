@@ -1,0 +1,267 @@
+package record
+
+// Estimate predicts a workload on each rank.
+type Estimate struct {
+	Head
+	Model    ModelFacts `json:"model"`
+	Engine   Engine     `json:"engine"`
+	Ranks    []Rank     `json:"ranks"`
+	Capacity *Capacity  `json:"capacity"`
+	Verdict  *Verdict   `json:"verdict"` // null without a card
+}
+
+// ModelFacts are the model's totals.
+type ModelFacts struct {
+	Name             *string  `json:"name"`
+	Architectures    []string `json:"architectures"`
+	Parameters       *int64   `json:"parameters"`
+	WeightsBytes     *int64   `json:"weights_bytes"`
+	WeightsLowBytes  *int64   `json:"weights_low_bytes,omitempty"`
+	WeightsHighBytes *int64   `json:"weights_high_bytes,omitempty"`
+	StoredFormats    []Format `json:"stored_formats"`
+	ComputeFormat    *string  `json:"compute_format"`
+	NotUnderstood    []string `json:"not_understood"`
+	Sources          []string `json:"sources"`
+}
+
+// Format is the bytes that are stored in one element format.
+type Format struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Engine is the software whose memory is predicted.
+type Engine struct {
+	Name    string  `json:"name"`
+	Version *string `json:"version"`
+	Profile *string `json:"profile"`
+}
+
+// Rank is one class of equal ranks.
+type Rank struct {
+	Rank    int       `json:"rank"`
+	Ranks   []int     `json:"ranks"`
+	Device  *Device   `json:"device"`
+	Phases  []Phase   `json:"phases"`
+	Peak    *RankPeak `json:"peak"`
+	Terms   []Term    `json:"terms"`
+	Verdict *Verdict  `json:"verdict"`
+}
+
+// Device is the card under a rank.
+type Device struct {
+	Name              string  `json:"name"`
+	ReportedBytes     *int64  `json:"reported_bytes"`
+	ReportedLowBytes  *int64  `json:"reported_low_bytes,omitempty"`
+	ReportedHighBytes *int64  `json:"reported_high_bytes,omitempty"`
+	UsableBytes       *int64  `json:"usable_bytes"`
+	UsableLowBytes    *int64  `json:"usable_low_bytes,omitempty"`
+	UsableHighBytes   *int64  `json:"usable_high_bytes,omitempty"`
+	Origin            *string `json:"origin"`
+}
+
+// Phase is the peaks of one phase; null is a scope of which no upper end is
+// known, and lower_bound_bytes is the least that the process holds.
+type Phase struct {
+	Name                   string `json:"name"`
+	Step                   int    `json:"step"`
+	PeakRequestedBytes     *int64 `json:"peak_requested_bytes"`
+	PeakRequestedLowBytes  *int64 `json:"peak_requested_low_bytes,omitempty"`
+	PeakRequestedHighBytes *int64 `json:"peak_requested_high_bytes,omitempty"`
+	PeakAllocatedBytes     *int64 `json:"peak_allocated_bytes"`
+	PeakAllocatedLowBytes  *int64 `json:"peak_allocated_low_bytes,omitempty"`
+	PeakAllocatedHighBytes *int64 `json:"peak_allocated_high_bytes,omitempty"`
+	PeakReservedBytes      *int64 `json:"peak_reserved_bytes"`
+	PeakReservedLowBytes   *int64 `json:"peak_reserved_low_bytes,omitempty"`
+	PeakReservedHighBytes  *int64 `json:"peak_reserved_high_bytes,omitempty"`
+	ProcessBytes           *int64 `json:"process_bytes"`
+	ProcessLowBytes        *int64 `json:"process_low_bytes,omitempty"`
+	ProcessHighBytes       *int64 `json:"process_high_bytes,omitempty"`
+	DeviceBytes            *int64 `json:"device_bytes"`
+	DeviceLowBytes         *int64 `json:"device_low_bytes,omitempty"`
+	DeviceHighBytes        *int64 `json:"device_high_bytes,omitempty"`
+	LowerBoundBytes        *int64 `json:"lower_bound_bytes"`
+	HostBytes              *int64 `json:"host_bytes"`
+	HostLowBytes           *int64 `json:"host_low_bytes,omitempty"`
+	HostHighBytes          *int64 `json:"host_high_bytes,omitempty"`
+}
+
+// RankPeak is where a rank stands highest.
+type RankPeak struct {
+	Phase       string  `json:"phase"`
+	Bytes       *int64  `json:"bytes"`
+	LowBytes    *int64  `json:"low_bytes,omitempty"`
+	HighBytes   *int64  `json:"high_bytes,omitempty"`
+	Scope       string  `json:"scope"`
+	Composition []Share `json:"composition"`
+}
+
+// Share is one row of what a peak is made of.
+type Share struct {
+	Category  string `json:"category"`
+	Term      string `json:"term"`
+	Bytes     *int64 `json:"bytes"`
+	LowBytes  *int64 `json:"low_bytes,omitempty"`
+	HighBytes *int64 `json:"high_bytes,omitempty"`
+}
+
+// Term is one thing that bytes are held for, over the phases in which it lives.
+type Term struct {
+	ID              string  `json:"id"`
+	Category        string  `json:"category"`
+	FromPhase       *string `json:"from_phase"`
+	ToPhase         *string `json:"to_phase"`
+	Bytes           *int64  `json:"bytes"`
+	LowBytes        *int64  `json:"low_bytes"`
+	HighBytes       *int64  `json:"high_bytes"`
+	AtPeakBytes     *int64  `json:"at_peak_bytes"`
+	AtPeakLowBytes  *int64  `json:"at_peak_low_bytes,omitempty"`
+	AtPeakHighBytes *int64  `json:"at_peak_high_bytes,omitempty"`
+	Status          string  `json:"status"` // counted, zero, unknown
+	Reason          *string `json:"reason"` // why it is zero or unknown
+	Origin          string  `json:"origin"` // calculated, fitted, observed, assumed
+	Scope           string  `json:"scope"`
+	Formula         *string `json:"formula"`
+	Source          *string `json:"source"`
+}
+
+// Capacity is what an engine that fills its budget can hold. Counts, not bytes,
+// where the name does not say bytes.
+type Capacity struct {
+	Blocks                *int64 `json:"blocks"`
+	Tokens                *int64 `json:"tokens"`
+	SequencesAtLength     *int64 `json:"sequences_at_length"`
+	BytesPerToken         *int64 `json:"bytes_per_token"`
+	FixedBytesPerSequence *int64 `json:"fixed_bytes_per_sequence"`
+}
+
+// Verdict is the answer: fits, does_not_fit, not_runnable or cannot_tell.
+type Verdict struct {
+	Value             string   `json:"value"`
+	Basis             string   `json:"basis"`
+	Rank              int      `json:"rank"`
+	Phase             *string  `json:"phase"`
+	Term              *string  `json:"term"`
+	HeadroomBytes     *int64   `json:"headroom_bytes"`
+	HeadroomLowBytes  *int64   `json:"headroom_low_bytes,omitempty"`
+	HeadroomHighBytes *int64   `json:"headroom_high_bytes,omitempty"`
+	Reasons           []string `json:"reasons"`
+}
+
+// Snapshot is what a PyTorch memory snapshot says.
+type Snapshot struct {
+	Head
+	Source  string           `json:"source"`
+	Era     *string          `json:"era"`
+	Devices []SnapshotDevice `json:"devices"`
+}
+
+// SnapshotDevice is one device of a snapshot. Moments are indexes of trace
+// entries; −1 is before the first.
+type SnapshotDevice struct {
+	Device             int            `json:"device"`
+	Events             int            `json:"events"`
+	Segments           int            `json:"segments"`
+	Blocks             int            `json:"blocks"`
+	PeakRequestedBytes *int64         `json:"peak_requested_bytes"`
+	PeakAllocatedBytes *int64         `json:"peak_allocated_bytes"`
+	PeakReservedBytes  *int64         `json:"peak_reserved_bytes"`
+	PeakEvent          *int64         `json:"peak_event"`
+	EndRequestedBytes  *int64         `json:"end_requested_bytes"`
+	EndAllocatedBytes  *int64         `json:"end_allocated_bytes"`
+	EndActiveBytes     *int64         `json:"end_active_bytes"`
+	EndReservedBytes   *int64         `json:"end_reserved_bytes"`
+	Truncated          bool           `json:"truncated"`
+	Composition        []Share        `json:"composition"`
+	Top                []TopStack     `json:"top"`
+	Streams            []StreamPool   `json:"streams"`
+	Fragmentation      *Fragmentation `json:"fragmentation"`
+}
+
+// TopStack is the allocations of one stack that are alive at the peak.
+type TopStack struct {
+	Bytes int64    `json:"bytes"`
+	Count int      `json:"count"`
+	Stack []string `json:"stack"`
+}
+
+// StreamPool is what one stream holds in one pool.
+type StreamPool struct {
+	Stream        string `json:"stream"`
+	Pool          string `json:"pool"`
+	ReservedBytes *int64 `json:"reserved_bytes"`
+	ActiveBytes   *int64 `json:"active_bytes"`
+	StrandedBytes *int64 `json:"stranded_bytes"`
+}
+
+// Fragmentation is what the allocator holds and nobody uses, at the end of the
+// snapshot.
+type Fragmentation struct {
+	CachedBytes       *int64 `json:"cached_bytes"`       // reserved − active, of one moment
+	UnreleasableBytes *int64 `json:"unreleasable_bytes"` // cached bytes in segments that something still uses
+	RoundingBytes     *int64 `json:"rounding_bytes"`     // active − requested, of one moment
+	LargestFreeBytes  *int64 `json:"largest_free_bytes"`
+}
+
+// Log is what a log or an out-of-memory text says.
+type Log struct {
+	Head
+	Source        string      `json:"source"`
+	Format        string      `json:"format"`
+	Components    []Component `json:"components"`
+	NotUnderstood int         `json:"not_understood"` // lines
+	// The rest is of an out-of-memory text, and null in other logs.
+	RequestBytes     *int64   `json:"request_bytes"`
+	RequestLowBytes  *int64   `json:"request_low_bytes,omitempty"`
+	RequestHighBytes *int64   `json:"request_high_bytes,omitempty"`
+	Class            *string  `json:"class"`
+	ClassReason      *string  `json:"class_reason"`
+	Settings         []string `json:"settings"` // allocator settings that the text shows as on
+	Advice           []Advice `json:"advice"`
+}
+
+// Component is one figure of a log: who holds it, where, and of which kind.
+type Component struct {
+	Component string `json:"component"`
+	Device    string `json:"device"`
+	Kind      string `json:"kind"`
+	Bytes     *int64 `json:"bytes"`
+	LowBytes  *int64 `json:"low_bytes,omitempty"`
+	HighBytes *int64 `json:"high_bytes,omitempty"`
+	Line      int    `json:"line"`
+}
+
+// Advice is one change, and whether it can touch what failed.
+type Advice struct {
+	Code  string `json:"code"`
+	Helps bool   `json:"helps"`
+	Text  string `json:"text"`
+}
+
+// GPUs is the catalogue of cards.
+type GPUs struct {
+	Envelope
+	Cards []Card `json:"cards"`
+}
+
+// Card is one card: what is printed on it, and what it reports.
+type Card struct {
+	ID                string   `json:"id"`
+	Name              string   `json:"name"`
+	LabelBytes        *int64   `json:"label_bytes"`
+	ReportedLowBytes  *int64   `json:"reported_low_bytes"`
+	ReportedHighBytes *int64   `json:"reported_high_bytes"`
+	ComputeCapability *string  `json:"compute_capability"`
+	Sources           []string `json:"sources"`
+}
+
+// Error is a failure of the tool itself, written to standard error.
+type Error struct {
+	Envelope
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	File    *string `json:"file"`
+	Offset  *int64  `json:"offset"`
+	Field   *string `json:"field"`
+	Hint    *string `json:"hint"`
+}
