@@ -1,0 +1,187 @@
+package device
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/bytesize"
+)
+
+func all(t *testing.T) []Card {
+	t.Helper()
+	cards, err := Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cards
+}
+
+func TestCatalogueIsWhole(t *testing.T) {
+	cards := all(t)
+	if len(cards) != 148 {
+		t.Errorf("%d cards, the records have 148", len(cards))
+	}
+	seen := map[string]bool{}
+	readings, slots := 0, 0
+	for _, c := range cards {
+		if c.ID == "" || c.Vendor == "" || seen[c.ID] {
+			t.Errorf("card %q: an id is missing or there twice, or there is no vendor", c.ID)
+		}
+		seen[c.ID] = true
+		readings += len(c.Readings)
+		slots += len(c.MIG)
+		if len(c.Sources) == 0 {
+			t.Errorf("%s has no source", c.ID)
+		}
+		for _, r := range c.Readings {
+			if r.Bytes.Source == "" || r.Bytes.Counter == "" {
+				t.Errorf("%s: a reading without counter or source", c.ID)
+			}
+		}
+	}
+	if readings != 353 || slots != 48 {
+		t.Errorf("%d readings and %d slices, the records have 353 and 48", readings, slots)
+	}
+}
+
+// An end of a capacity is an end of something that was reported, or follows
+// from one by a rule that the source states; a label never becomes one.
+func TestCapacityIsNeverTheLabel(t *testing.T) {
+	for _, c := range all(t) {
+		for _, platform := range []Platform{Linux, WSL, Windows, UnknownPlatform} {
+			f := c.Reported(platform)
+			top, known := f.High()
+			if !known {
+				if f.Low() == 0 && len(c.of(RuntimeTotal, everywhere))+len(c.of(DriverTotal, everywhere)) > 0 {
+					t.Errorf("%s on %s is unknown though something was reported", c.ID, platform)
+				}
+				continue
+			}
+			ends := map[int64]bool{}
+			for _, r := range c.Readings {
+				ends[r.Bytes.Low()], ends[high(r.Bytes)] = true, true
+			}
+			byRule := strings.Contains(f.Source, "low by the largest loss") || strings.Contains(f.Source, "low 0")
+			if !ends[top] || (!ends[f.Low()] && !byRule) || f.Low() > top {
+				t.Errorf("%s on %s: %d to %d bytes are not what was reported", c.ID, platform, f.Low(), top)
+			}
+		}
+	}
+}
+
+func TestReported(t *testing.T) {
+	for _, c := range []struct {
+		id        string
+		platform  Platform
+		low, high string // MiB, one decimal
+	}{
+		{"rtx-4090", Linux, "24091.1", "24222.7"},
+		{"rtx-4090", WSL, "24560.6", "24564.5"}, // rounding above the driver's total is cut
+		{"rtx-4090", UnknownPlatform, "24091.1", "24564.5"},
+		{"h100-sxm5-80gb", Linux, "81078.8", "81081.5"},
+		{"tesla-t4", Windows, "16204.8", "16215.0"},    // ECC off: wholly above the driver's total, and kept
+		{"a10", Linux, "21317.4", "23028.5"},           // driver's total only
+		{"rtx-3060-ti-8gb", Linux, "7583.2", "8192.5"}, // only read on Windows
+		{"gaudi2", Linux, "0.0", "98304.5"},            // no Intel card has both totals
+	} {
+		card, err := Find(c.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := card.Reported(c.platform)
+		low, top := bytesize.Fixed(f.Low(), bytesize.MiB, 1), bytesize.Fixed(high(f), bytesize.MiB, 1)
+		if low != c.low || top != c.high {
+			t.Errorf("%s on %s: %s to %s MiB, want %s to %s", c.id, c.platform, low, top, c.low, c.high)
+		}
+	}
+	for _, id := range []string{"gaudi3", "w7900", "apple-8gb"} {
+		card, err := Find(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := card.Reported(Linux); f.Known() || f.Reason() == "" {
+			t.Errorf("%s: nobody reported its capacity, yet it is known", id)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for name, want := range map[string]string{
+		"h100":                    "h100-80gb-unspecified",
+		"H100 SXM5":               "h100-sxm5-80gb",
+		"rtx 4090":                "rtx-4090",
+		"RTX-4090 laptop":         "rtx-4090-laptop-16gb",
+		"4090":                    "rtx-4090",
+		"NVIDIA GeForce RTX 5090": "rtx-5090",
+		"A100-80":                 "a100-80gb-unspecified",
+		"a100 sxm4 80gb":          "a100-sxm4-80gb",
+		"t4":                      "tesla-t4",
+		"L4":                      "l4",
+		"mi300x":                  "mi300x",
+		"A6000":                   "rtx-a6000",
+	} {
+		card, err := Find(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if card.ID != want {
+			t.Errorf("%s is %s, want %s", name, card.ID, want)
+		}
+	}
+}
+
+// Whoever says "A100-80" has not said which: the capacity covers them all.
+func TestFormFactorLeftOpen(t *testing.T) {
+	open, err := Find("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sxm, err := Find("a100-sxm4-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if high(open.Reported(Linux)) < high(sxm.Reported(Linux)) {
+		t.Error("an A100 of unknown form factor cannot be an SXM4")
+	}
+}
+
+func TestFindSaysWhichCards(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		ambiguous bool
+		candidate string
+	}{
+		{"a100", true, "a100-sxm4-40gb"},
+		{"rtx 3080", true, "rtx-3080-12gb"},
+		{"rtx 4091", false, "rtx-4090"},
+		{"hl00", false, "l40"},
+		{"", false, "l4"},
+		{strings.Repeat("rtx ", 1000) + "z", false, ""},
+	} {
+		_, err := Find(c.name)
+		var e *NameError
+		if !errors.As(err, &e) {
+			t.Errorf("%.20q: %v", c.name, err)
+			continue
+		}
+		if e.Ambiguous != c.ambiguous || len(e.Candidates) == 0 ||
+			(c.candidate != "" && !slices.Contains(e.Candidates, c.candidate)) {
+			t.Errorf("%.20q: %v", c.name, e)
+		}
+	}
+}
+
+func TestMalformedCatalogueIsAnError(t *testing.T) {
+	for _, text := range []string{
+		"reading\truntime_total\t\t1\t2\tc\ts\n",
+		"card\ta\n",
+		"card\ta\tv\tn\tmany\t\t\t\t\t\t\n",
+		"card\ta\tv\tn\t1\t\t\t\t\t\t\nreading\tk\t\tx\t2\tc\ts\n",
+		"card\ta\tv\tn\t1\t\t\t\t\t\t\nslice\tp\t1\tx\ts\n",
+	} {
+		if _, err := parse(text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
