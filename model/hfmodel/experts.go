@@ -1,0 +1,101 @@
+package hfmodel
+
+import (
+	"floodmark/dtype"
+	"floodmark/model"
+)
+
+const (
+	keyExperts     = "num_local_experts|num_experts|n_routed_experts|moe_num_experts"
+	keyActive      = "num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|moe_router_topk|top_k_experts"
+	keyExpertWidth = "moe_intermediate_size|expert_intermediate_size|moe_ffn_hidden_size"
+	keyShared      = "n_shared_experts|num_shared_experts|moe_num_shared_experts"
+	keySharedWidth = "shared_expert_intermediate_size|moe_shared_expert_intermediate_size|shared_intermediate_size"
+)
+
+// experts is what a row says of a mixture of experts. Its names are the slots
+// router, experts, e_gate, e_up, e_down; shared, shared_mix; correction.
+type experts struct {
+	fused      bool  // one parameter holds all experts, gate and up together
+	plain      bool  // no gate
+	bias       bool  // experts and router have biases
+	correction flag  // a bias per expert that only the choice of experts sees
+	float32    bool  // the correction is stored in 32 bits
+	always     int64 // shared experts where the configuration states none
+}
+
+// mix adds one mixture of experts.
+func (c scope) mix(s section, d *decoder, hidden int64) model.Experts {
+	n := d.slot
+	e := model.Experts{
+		Count: int(s.need(keyExperts)), Active: int(s.or(keyActive, 0)),
+		Width: int(s.expertWidth()), Gated: !d.experts.plain, Activation: s.text(keyAct), Bias: d.experts.bias,
+		Shared: int(s.or(keyShared, d.experts.always)),
+	}
+	count, width := int64(e.Count), int64(e.Width)
+	c.linear(model.RoleRouter, n["router"], hidden, count, model.RoleRouterBias, d.experts.bias)
+	if s.is(d.experts.correction) {
+		at := c.add(model.RoleRouterBias, parameter, n["correction"], count)
+		if d.experts.float32 {
+			c.store(at, dtype.F32)
+		}
+		e.RouterBias = true
+	}
+	c.routed(n, d.experts, hidden, count, width)
+	if n["shared"] != "" {
+		c.shareExperts(s, d, n, hidden, &e)
+	}
+	return e
+}
+
+// expertWidth is the intermediate size of one routed expert. Families whose
+// layers are all sparse state it as the size of the feed-forward network.
+func (s section) expertWidth() int64 {
+	if w, ok := s.number(keyExpertWidth); ok {
+		return w
+	}
+	return s.need(keyFFN)
+}
+
+// routed adds the routed experts.
+func (c scope) routed(n map[string]string, e *experts, hidden, count, width int64) {
+	at := n["experts"] + "."
+	if e.fused {
+		c.add(model.RoleExpertGateUp, expertFused, at+n["e_gate_up"], count, hidden, 2*width)
+		c.add(model.RoleExpertDown, expertFused, at+n["e_down"], count, width, hidden)
+		if e.bias {
+			c.add(model.RoleExpertGateUpBias, parameter, at+n["e_gate_up"]+"_bias", count, 2*width)
+			c.add(model.RoleExpertDownBias, parameter, at+n["e_down"]+"_bias", count, hidden)
+		}
+		return
+	}
+	at += "*."
+	if !e.plain {
+		c.add(model.RoleExpertGate, expertLinear, at+n["e_gate"]+".weight", count, width, hidden)
+	}
+	c.add(model.RoleExpertUp, expertLinear, at+n["e_up"]+".weight", count, width, hidden)
+	c.add(model.RoleExpertDown, expertLinear, at+n["e_down"]+".weight", count, hidden, width)
+}
+
+// shareExperts adds the experts that every position uses: one network as wide
+// as all of them, and where the family weighs it, a scalar gate.
+func (c scope) shareExperts(s section, d *decoder, n map[string]string, hidden int64, e *model.Experts) {
+	width, stated := s.number(keySharedWidth)
+	if !stated {
+		width = int64(e.Shared) * int64(e.Width)
+	}
+	if width == 0 {
+		return
+	}
+	e.Shared, e.SharedWidth = max(1, e.Shared), int(width)
+	at := n["shared"] + "."
+	if !d.experts.plain {
+		c.linear(model.RoleSharedExpertGate, at+"gate_proj", hidden, width, 0, false)
+	}
+	c.linear(model.RoleSharedExpertUp, at+"up_proj", hidden, width, 0, false)
+	c.linear(model.RoleSharedExpertDown, at+"down_proj", width, hidden, 0, false)
+	if mix := n["shared_mix"]; mix != "" {
+		c.linear(model.RoleSharedExpertMix, mix, hidden, 1, 0, false)
+		e.SharedGate = true
+	}
+}

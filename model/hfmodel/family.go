@@ -1,0 +1,110 @@
+package hfmodel
+
+import (
+	"strings"
+
+	"floodmark/model"
+)
+
+// Spellings of the common sizes, over all families. A family whose key of one
+// of these names means something else renames it in its row.
+const (
+	keyHidden    = "hidden_size|n_embd|d_model|n_embed"
+	keyLayers    = "num_hidden_layers|n_layer|n_layers|num_layers"
+	keyHeads     = "num_attention_heads|n_head|n_heads|num_heads"
+	keyKVHeads   = "num_key_value_heads|num_kv_heads|n_head_kv|n_kv_heads"
+	keyHeadDim   = "head_dim|kv_channels"
+	keyFFN       = "intermediate_size|n_inner|ffn_hidden_size|ffn_dim|d_ff"
+	keyVocab     = "padded_vocab_size|vocab_size"
+	keyPositions = "max_position_embeddings|n_positions|seq_length|max_sequence_length|max_seq_len|n_ctx"
+	keyAct       = "hidden_act|hidden_activation|activation_function|activation"
+	keyWindow    = "sliding_window|sliding_window_size"
+	keyDType     = "torch_dtype|dtype"
+)
+
+// family is one row: everything by which one kind of model differs from
+// another.
+type family struct {
+	types    string // values of model_type, apart by blanks
+	classes  string // names of the architecture without For… or Model, apart by blanks
+	defaults string // what the class assumes for absent keys, "key=value" apart by blanks
+	rename   map[string]string
+	text     *decoder
+}
+
+// names is how a family calls its modules: "slot=name" apart by blanks, the
+// later word wins. A slot without a name is one that the family has not.
+type names string
+
+func (n names) table() map[string]string { return fields(string(n)) }
+
+// listed reports whether a blank-separated list has that word.
+func listed(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// stem cuts from an architecture what it is used for: "LlamaForCausalLM" is
+// "Llama", with use "ForCausalLM".
+func stem(architecture string) (name, use string) {
+	if i := strings.Index(architecture, "For"); i > 0 {
+		return architecture[:i], architecture[i:]
+	}
+	for _, use := range []string{"LMHeadModel", "EncoderModel", "RewardModel", "ChatModel", "DoubleHeadsModel", "Model"} {
+		if name, ok := strings.CutSuffix(architecture, use); ok && name != "" {
+			return name, use
+		}
+	}
+	return architecture, ""
+}
+
+// familyOf finds the row of a model_type, else of an architecture.
+func familyOf(modelType, architecture string) (family, bool) {
+	name, _ := stem(architecture)
+	rows := families()
+	for _, f := range rows {
+		if modelType != "" && listed(f.types, modelType) {
+			return f, true
+		}
+	}
+	for _, f := range rows {
+		if architecture != "" && listed(f.classes, name) {
+			return f, true
+		}
+	}
+	return family{}, false
+}
+
+// classKnown reports whether some row builds that class.
+func classKnown(architecture string) bool {
+	name, _ := stem(architecture)
+	for _, f := range families() {
+		if listed(f.classes, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// decoder is a stack of layers over tokens, as a row describes it. The zero
+// value of each switch is what Llama does.
+type decoder struct {
+	names     names
+	slot      map[string]string // the names, once they are read
+	tied      bool              // what the class assumes when tie_word_embeddings is absent
+	headBias  flag
+	norm      model.NormKind // "" is an RMS norm
+	normBias  flag
+	residual  model.Residual // "" is pre-norm
+	positions int64          // learned positions: how many rows beyond the longest context; used when the slot has a name
+	noRotary  bool
+	conv1D    bool   // linear layers are stored [in, out], as GPT-2's
+	usual     mixing // of layers of which the configuration says nothing; "" is full attention
+	attn      attention
+	ffn       dense
+	experts   *experts
+}

@@ -1,0 +1,199 @@
+package hfmodel
+
+import "strings"
+
+// mixing is what kind of mixer a layer has. The words are those that
+// layer_types uses.
+type mixing string
+
+const (
+	full    mixing = "full_attention"
+	sliding mixing = "sliding_attention"
+	chunked mixing = "chunked_attention"
+	recur   mixing = "linear_attention"
+	conv    mixing = "conv"
+	mamba   mixing = "mamba"
+	absent  mixing = "none"
+)
+
+// step is the plan of one layer.
+type step struct {
+	mixing mixing
+	sparse bool // a mixture of experts instead of a dense network
+	noFeed bool // no feed-forward network at all
+}
+
+// plan says for every layer what it is, from whichever of the many ways of
+// saying so the configuration uses.
+func (s section) plan(d *decoder, layers int64) []step {
+	steps := make([]step, layers)
+	for i, m := range s.mixings(d, layers) {
+		steps[i].mixing = m
+	}
+	for i, sparse := range s.sparse(d, layers) {
+		steps[i].sparse = sparse
+	}
+	return steps
+}
+
+// mixings is the mixer of each layer.
+func (s section) mixings(d *decoder, layers int64) []mixing {
+	if listed := s.layerTypes(layers); listed != nil {
+		return listed
+	}
+	kinds := make([]mixing, layers)
+	usual := d.usual
+	if usual == "" {
+		usual = full
+	}
+	for i := range kinds {
+		kinds[i] = usual
+	}
+	if usual == full && s.window() > 0 {
+		s.slide(kinds)
+	}
+	s.interleave(kinds)
+	return kinds
+}
+
+// layerTypes reads an explicit list of layer kinds; nil when there is none.
+func (s section) layerTypes(layers int64) []mixing {
+	const key = "layer_types|layers_block_type"
+	listed := s.texts(key)
+	if listed == nil {
+		return nil
+	}
+	kinds := make([]mixing, layers)
+	for i := range kinds {
+		if i >= len(listed) {
+			_, field := s.find(key)
+			s.doubt(field, plural(len(listed)), "the list is shorter than the stack of layers")
+			kinds[i] = absent
+			continue
+		}
+		switch kind := listed[i]; kind {
+		case "attention":
+			kinds[i] = full
+		case "mamba2":
+			kinds[i] = mamba
+		default:
+			kinds[i] = mixing(kind)
+		}
+	}
+	return kinds
+}
+
+// window is how many positions sliding layers keep; 0 when nothing slides.
+func (s section) window() int64 {
+	w := int64(s.real(keyWindow))
+	if !s.is("use_sliding_window=true") || w < 0 {
+		return 0
+	}
+	return w
+}
+
+// slide marks the layers that see a window only: all but every n-th where the
+// configuration states a pattern, those from max_window_layers on where it
+// switches windows on, else all.
+func (s section) slide(kinds []mixing) {
+	pattern := s.or("sliding_window_pattern|_sliding_window_pattern", 0)
+	first := int64(0)
+	if s.has("use_sliding_window") {
+		first = s.or("max_window_layers", 0)
+	}
+	for i := range kinds {
+		if pattern > 0 && (int64(i)+1)%pattern == 0 || int64(i) < first {
+			continue
+		}
+		kinds[i] = sliding
+	}
+}
+
+// interleave marks layers by the periods and lists of hybrid families.
+func (s section) interleave(kinds []mixing) {
+	if every := s.or("full_attention_interval", 0); every > 0 {
+		for i := range kinds {
+			if kinds[i] = recur; (int64(i)+1)%every == 0 {
+				kinds[i] = full
+			}
+		}
+	}
+	if period := s.or("attn_layer_period", 0); period > 0 {
+		offset := s.or("attn_layer_offset", 0)
+		for i := range kinds {
+			if kinds[i] = mamba; int64(i)%period == offset {
+				kinds[i] = full
+			}
+		}
+	}
+	for i, attends := range s.numbers("attn_type_list") {
+		if i < len(kinds) && attends == 0 {
+			kinds[i] = recur
+		}
+	}
+	for i, windowed := range s.numbers("hybrid_layer_pattern") {
+		if i < len(kinds) && windowed == 1 {
+			kinds[i] = sliding
+		}
+	}
+	if attending := s.numbers("full_attn_idxs"); attending != nil {
+		for i := range kinds {
+			kinds[i] = conv
+		}
+		for _, i := range attending {
+			if i < int64(len(kinds)) {
+				kinds[i] = full
+			}
+		}
+	}
+}
+
+// sparse says which layers are mixtures of experts.
+func (s section) sparse(d *decoder, layers int64) []bool {
+	sparse := make([]bool, layers)
+	if d.experts == nil || s.or(keyExperts, 0) <= 1 {
+		return sparse
+	}
+	first := s.or("first_k_dense_replace", 0)
+	every := max(1, s.or("decoder_sparse_step|interleave_moe_layer_step|expert_layer_period", 1))
+	// Families count the n-th layer from its end; Jamba states the offset.
+	offset := s.or("expert_layer_offset", every-1)
+	for i := range sparse {
+		sparse[i] = int64(i) >= first && int64(i)%every == offset
+	}
+	s.sparseLists(sparse)
+	return sparse
+}
+
+// sparseLists applies the lists by which families name dense or sparse layers
+// one by one.
+func (s section) sparseLists(sparse []bool) {
+	for _, i := range s.numbers("mlp_only_layers") {
+		if i < int64(len(sparse)) {
+			sparse[i] = false
+		}
+	}
+	if only := s.numbers("moe_layers"); only != nil {
+		clear(sparse)
+		for _, i := range only {
+			if i < int64(len(sparse)) {
+				sparse[i] = true
+			}
+		}
+	}
+	const freq = "moe_layer_freq"
+	if each := s.numbers(freq); each != nil {
+		for i := range sparse {
+			sparse[i] = i < len(each) && each[i] != 0
+		}
+	} else if every := s.scalar(freq); every > 1 {
+		for i := range sparse {
+			sparse[i] = sparse[i] && int64(i)%every == 0
+		}
+	}
+	if kinds := s.texts("mlp_layer_types"); kinds != nil {
+		for i := range sparse {
+			sparse[i] = i < len(kinds) && strings.Contains(kinds[i], "sparse")
+		}
+	}
+}

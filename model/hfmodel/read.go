@@ -1,0 +1,94 @@
+package hfmodel
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/source"
+	"floodmark/model"
+)
+
+// Read reads the model that a config.json describes. Files that lie beside it
+// and say how its weights are packed, hf_quant_config.json or
+// quantize_config.json, come as extra. [source.ErrNotThisFormat] says that the
+// text is no model's configuration; a malformed one is a [source.FormatError].
+// What is not understood is in the model's Unknown, and is not an error.
+func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
+	root, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	l := &ledger{file: src.Name(), used: map[string]bool{}}
+	s := section{ledger: l, object: root}
+	if !isConfiguration(s) {
+		return nil, source.ErrNotThisFormat
+	}
+	b := &builder{ledger: l, model: &model.Model{
+		Name: s.text("_name_or_path"), Architectures: s.texts("architectures"), Type: s.text("model_type"),
+		Sources: []model.Source{{Name: src.Name(), Kind: "config"}},
+	}}
+	b.build(s)
+	b.leftOver(s)
+	if l.err != nil {
+		return nil, l.err
+	}
+	b.finish()
+	return b.model, nil
+}
+
+func parse(src source.Source) (*value, error) {
+	data, err := source.ReadAll(src, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return parseJSON(src.Name(), data)
+}
+
+// isConfiguration reports whether an object describes a model at all.
+func isConfiguration(s section) bool {
+	for _, key := range []string{"model_type", "architectures"} {
+		if s.object.get(key) != nil {
+			return true
+		}
+	}
+	return s.has(keyHidden) && s.has(keyLayers)
+}
+
+func (b *builder) build(s section) {
+	architecture := ""
+	if len(b.model.Architectures) > 0 {
+		architecture = b.model.Architectures[0]
+	}
+	f, ok := familyOf(b.model.Type, architecture)
+	if !ok {
+		b.doubt("model_type", b.model.Type+" "+architecture, "this kind of model is not known here")
+		return
+	}
+	if architecture != "" && !classKnown(architecture) {
+		b.doubt("architectures", architecture, "this class is not known here; the sizes are those of its model_type, "+b.model.Type)
+	}
+	s.defaults, s.rename = fields(f.defaults), f.rename
+	b.model.Compute = s.format()
+	_, use := stem(architecture)
+	b.decode(s, f.text, "", use)
+}
+
+// format is the element format that the configuration declares.
+func (s section) format() dtype.Format {
+	name := s.text(keyDType)
+	if name == "" {
+		return dtype.Unknown
+	}
+	f, ok := dtype.Parse(name)
+	if !ok {
+		s.doubt(s.path+"torch_dtype", name, "this element format is not known here")
+	}
+	return f
+}
+
+// finish moves the drafts into the model.
+func (b *builder) finish() {
+	b.model.Tensors = make([]model.Tensor, len(b.drafts))
+	for i, d := range b.drafts {
+		b.model.Tensors[i] = d.Tensor
+	}
+	b.model.Unknown = b.unknown
+}

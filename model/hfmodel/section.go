@@ -1,0 +1,274 @@
+package hfmodel
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"floodmark/internal/source"
+	"floodmark/model"
+)
+
+// maxDimension bounds every size that a configuration may state. The largest
+// that exist, vocabularies and expert widths, are below 10⁷.
+const maxDimension = 1 << 31
+
+// ledger is what all sections of one configuration share: the keys that were
+// read, the first fault, and what was not understood.
+type ledger struct {
+	file    string
+	used    map[string]bool
+	err     error
+	unknown []model.Unknown
+}
+
+func (l *ledger) fail(e *source.FormatError) {
+	if l.err == nil {
+		l.err = e
+	}
+}
+
+func (l *ledger) doubt(field, val, why string) {
+	for _, u := range l.unknown {
+		if u.Field == field {
+			return
+		}
+	}
+	l.unknown = append(l.unknown, model.Unknown{Field: field, Value: shorten(val), Why: why})
+}
+
+// section is one object of the configuration. A key is given as the spellings
+// that families use for it, "hidden_size|n_embd"; the first that is present
+// counts. What the object does not say, the defaults of its class say.
+type section struct {
+	*ledger
+	object   *value
+	path     string // "text_config." before the keys of a nested object
+	defaults map[string]string
+	rename   map[string]string // spellings that one family uses instead of the common ones
+}
+
+func (s section) spellings(key string) []string {
+	if own, ok := s.rename[key]; ok {
+		key = own
+	}
+	return strings.Split(key, "|")
+}
+
+// find is the value of a key and its full name. Reading a key accounts for
+// it, and so does looking it up under any of its spellings.
+func (s section) find(key string) (v *value, field string) {
+	for _, k := range s.spellings(key) {
+		s.used[s.path+k] = true
+		if got := s.object.get(k); got != nil && v == nil {
+			v, field = got, s.path+k
+		}
+	}
+	return v, field
+}
+
+// given is what the class of the model assumes for an absent key.
+func (s section) given(key string) (string, bool) {
+	for _, k := range s.spellings(key) {
+		if d, ok := s.defaults[k]; ok {
+			return d, true
+		}
+	}
+	return "", false
+}
+
+func (s section) has(key string) bool {
+	v, _ := s.find(key)
+	return v != nil
+}
+
+// number is a whole number that is not negative; false when neither the object
+// nor the defaults have it.
+func (s section) number(key string) (int64, bool) {
+	v, field := s.find(key)
+	if v == nil {
+		if d, ok := s.given(key); ok {
+			n, err := strconv.ParseInt(d, 10, 64)
+			return n, err == nil
+		}
+		return 0, false
+	}
+	return s.whole(v, field)
+}
+
+func (s section) whole(v *value, field string) (int64, bool) {
+	if v.kind != isNumber {
+		e := source.InField(s.file, field, "is %s (%s), expected a whole number", v.kind, v)
+		if v.kind == isText {
+			e = e.WithHint("write the number without quotes")
+		}
+		s.fail(e)
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.text, 10, 64)
+	if err != nil {
+		f, ferr := strconv.ParseFloat(v.text, 64)
+		if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+			s.fail(source.InField(s.file, field, "is %s, expected a whole number", v.text))
+			return 0, false
+		}
+		n = int64(f)
+	}
+	if n < 0 || n > maxDimension {
+		s.fail(source.InField(s.file, field, "is %d, expected between 0 and %d", n, int64(maxDimension)).
+			WithHint("no model has such a size; the file may be damaged"))
+		return 0, false
+	}
+	return n, true
+}
+
+// or is a number, or what applies when it is absent.
+func (s section) or(key string, absent int64) int64 {
+	if n, ok := s.number(key); ok {
+		return n
+	}
+	return absent
+}
+
+// need is a number without which sizes are unknown.
+func (s section) need(key string) int64 {
+	n, ok := s.number(key)
+	if !ok && s.err == nil {
+		field := s.path + s.spellings(key)[0]
+		s.doubt(field, "absent", "sizes depend on it, and the class has no default that is known here")
+	}
+	return n
+}
+
+// scalar is a key that may hold a number or a list: the number, or 0.
+func (s section) scalar(key string) int64 {
+	if v, _ := s.find(key); v != nil && v.kind != isNumber {
+		return 0
+	}
+	return s.or(key, 0)
+}
+
+// real is a number that need not be whole; 0 when it is absent or not finite.
+func (s section) real(key string) float64 {
+	text := ""
+	if v, field := s.find(key); v == nil {
+		text, _ = s.given(key)
+	} else if v.kind != isNumber {
+		s.fail(source.InField(s.file, field, "is %s (%s), expected a number", v.kind, v))
+	} else {
+		text = v.text
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0
+	}
+	return f
+}
+
+// text is a string; empty when it is absent.
+func (s section) text(key string) string {
+	v, field := s.find(key)
+	if v == nil {
+		d, _ := s.given(key)
+		return d
+	}
+	if v.kind != isText {
+		s.fail(source.InField(s.file, field, "is %s (%s), expected a text", v.kind, v))
+		return ""
+	}
+	return v.text
+}
+
+// list is the items of a list; nil when it is absent or is no list.
+func (s section) list(key string) []*value {
+	if v, _ := s.find(key); v != nil && v.kind == isList {
+		return v.items
+	}
+	return nil
+}
+
+// numbers is a list of whole numbers; nil when it is absent.
+func (s section) numbers(key string) []int64 {
+	v, field := s.find(key)
+	if v == nil || v.kind != isList {
+		return nil
+	}
+	ns := make([]int64, 0, len(v.items))
+	for _, item := range v.items {
+		n, ok := s.whole(item, field)
+		if !ok {
+			return nil
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+// texts is the texts of a list; nil when it is absent.
+func (s section) texts(key string) []string {
+	var ts []string
+	for _, item := range s.list(key) {
+		if item.kind == isText {
+			ts = append(ts, item.text)
+		}
+	}
+	return ts
+}
+
+// sub is a nested object, itself a section without defaults; ok is false when
+// it is absent.
+func (s section) sub(key string) (sub section, ok bool) {
+	v, field := s.find(key)
+	if v == nil || v.kind != isObject {
+		return section{ledger: s.ledger, object: &value{kind: isObject}, path: s.path + key + "."}, false
+	}
+	return section{ledger: s.ledger, object: v, path: field + "."}, true
+}
+
+// flag is a switch of a family, as data: "" is off, "yes" is on, "key" is the
+// boolean of that name, "!key" its opposite, and "key=true" one that is on when
+// it is absent.
+type flag string
+
+func (s section) is(f flag) bool {
+	switch f {
+	case "":
+		return false
+	case "yes":
+		return true
+	}
+	name, negated := strings.CutPrefix(string(f), "!")
+	key, absent, _ := strings.Cut(name, "=")
+	on := absent == "true"
+	v, field := s.find(key)
+	switch {
+	case v == nil:
+		if d, ok := s.given(key); ok {
+			on = d == "true"
+		}
+	case v.kind == isBool:
+		on = v.text == "true"
+	case v.kind == isNumber:
+		on = s.real(key) != 0
+	default:
+		s.fail(source.InField(s.file, field, "is %s (%s), expected true or false", v.kind, v))
+	}
+	return on != negated
+}
+
+// fields makes a table of "key=value" words.
+func fields(words string) map[string]string {
+	table := map[string]string{}
+	for _, w := range strings.Fields(words) {
+		k, v, _ := strings.Cut(w, "=")
+		table[k] = v
+	}
+	return table
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return strconv.Itoa(n) + " items"
+}
