@@ -1,0 +1,199 @@
+package pickle
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxNumber bounds a number written as text.
+const maxNumber = 64
+
+// scalar reads the binary forms of numbers, strings and constants.
+func (m *machine) scalar(op byte) error {
+	switch op {
+	case opNone:
+		return m.push(Nothing())
+	case opNewTrue, opNewFalse:
+		return m.push(Truth(op == opNewTrue))
+	case opShortBinUnicode:
+		return m.text(1)
+	case opBinUnicode:
+		return m.text(4)
+	case opBinUnicode8:
+		return m.text(8)
+	case opLong1:
+		return m.long(1)
+	case opLong4:
+		return m.long(4)
+	}
+	width := 1
+	switch op {
+	case opBinInt2:
+		width = 2
+	case opBinInt:
+		width = 4
+	case opBinFloat:
+		width = 8
+	}
+	b, err := m.in.take(width)
+	if err != nil {
+		return err
+	}
+	switch op {
+	case opBinInt1:
+		return m.push(Integer(int64(b[0])))
+	case opBinInt2:
+		return m.push(Integer(int64(binary.LittleEndian.Uint16(b))))
+	case opBinInt:
+		return m.push(Integer(int64(int32(binary.LittleEndian.Uint32(b)))))
+	}
+	return m.push(Real(math.Float64frombits(binary.BigEndian.Uint64(b))))
+}
+
+// length reads a little-endian length of that many bytes.
+func (m *machine) length(width int) (uint64, error) {
+	b, err := m.in.take(width)
+	if err != nil {
+		return 0, err
+	}
+	var n uint64
+	for i := width - 1; i >= 0; i-- {
+		n = n<<8 | uint64(b[i])
+	}
+	return n, nil
+}
+
+// text reads a UTF-8 string after its length.
+func (m *machine) text(width int) error {
+	n, err := m.length(width)
+	if err != nil {
+		return err
+	}
+	b, err := m.in.payload(n)
+	if err != nil {
+		return err
+	}
+	return m.push(Text(m.strings.Intern(b)))
+}
+
+// long reads a little-endian two's complement integer after its length.
+// Addresses of 2⁶³ and more take nine bytes, the last of them 0.
+func (m *machine) long(width int) error {
+	n, err := m.length(width)
+	if err != nil {
+		return err
+	}
+	b, err := m.in.payload(n)
+	if err != nil {
+		return err
+	}
+	v, ok := twosComplement(b)
+	if !ok {
+		return m.fail("an integer of %d bytes does not fit in 64 bits", len(b))
+	}
+	return m.push(v)
+}
+
+func twosComplement(b []byte) (Value, bool) {
+	if len(b) == 0 {
+		return Integer(0), true
+	}
+	negative := b[len(b)-1]&0x80 != 0
+	fill := byte(0)
+	if negative {
+		fill = 0xff
+	}
+	for len(b) > 8 && b[len(b)-1] == fill {
+		b = b[:len(b)-1]
+	}
+	if len(b) > 8 || negative && len(b) == 8 && b[7]&0x80 == 0 {
+		return Value{}, false
+	}
+	var low [8]byte
+	for i := copy(low[:], b); i < 8; i++ {
+		low[i] = fill
+	}
+	n := binary.LittleEndian.Uint64(low[:])
+	if negative {
+		return Integer(int64(n)), true
+	}
+	return Unsigned(n), true
+}
+
+// textual reads the forms of protocol 0: a line of text after the opcode.
+func (m *machine) textual(op byte) error {
+	limit := maxNumber
+	if op == opUnicode {
+		limit = maxString
+	}
+	b, err := m.in.line(limit)
+	if err != nil {
+		return err
+	}
+	line := string(b)
+	switch op {
+	case opUnicode:
+		return m.push(Text(m.strings.Intern(rawUnicode(b))))
+	case opFloat:
+		f, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			return m.fail("%q is not a float", line)
+		}
+		return m.push(Real(f))
+	case opGet, opPut:
+		index, err := strconv.ParseUint(line, 10, 32)
+		if err != nil {
+			return m.fail("%q is not a memo index", line)
+		}
+		if op == opPut {
+			return m.put(uint32(index))
+		}
+		return m.get(uint32(index))
+	}
+	v, ok := decimal(op, line)
+	if !ok {
+		return m.fail("%q is not an integer of 64 bits", line)
+	}
+	return m.push(v)
+}
+
+// decimal reads INT and LONG. "01" and "00" after INT are how protocol 0 writes
+// True and False.
+func decimal(op byte, line string) (Value, bool) {
+	if op == opInt && (line == "01" || line == "00") {
+		return Truth(line == "01"), true
+	}
+	if op == opLong && len(line) > 1 && line[len(line)-1] == 'L' {
+		line = line[:len(line)-1]
+	}
+	if n, err := strconv.ParseInt(line, 10, 64); err == nil {
+		return Integer(n), true
+	}
+	n, err := strconv.ParseUint(line, 10, 64)
+	return Unsigned(n), err == nil
+}
+
+// rawUnicode decodes Python's raw-unicode-escape: Latin-1, and \u and \U with
+// four and eight hexadecimal digits.
+func rawUnicode(b []byte) []byte {
+	text := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] == '\\' && i+1 < len(b) && (b[i+1] == 'u' || b[i+1] == 'U') {
+			digits := 4
+			if b[i+1] == 'U' {
+				digits = 8
+			}
+			if end := i + 2 + digits; end <= len(b) {
+				if r, err := strconv.ParseUint(string(b[i+2:end]), 16, 32); err == nil {
+					text = utf8.AppendRune(text, rune(min(r, utf8.MaxRune+1)))
+					i = end - 1
+					continue
+				}
+			}
+		}
+		text = utf8.AppendRune(text, rune(b[i]))
+	}
+	return text
+}
