@@ -38,7 +38,7 @@ step 'tally' go -C tools build -o "$scratch/tally" ./tally
 if [ -z "$(race)" ]; then
 	skipped 'race detector' 'install a C compiler (apt-get install gcc libc6-dev)'
 fi
-tests || failed 'go test'
+tallied 'go test' tests
 step 'arm64 and amd64, under 15 MB' scripts/cross.sh
 step 'the same output twice' scripts/deterministic.sh
 

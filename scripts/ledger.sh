@@ -19,6 +19,15 @@ passed() { printf 'pass\t%s\t\n' "$1" >>"$LEDGER"; }
 failed() { printf 'fail\t%s\t\n' "$1" >>"$LEDGER"; }
 skipped() { printf 'skip\t%s\t%s\n' "$1" "$2" >>"$LEDGER"; }
 
+# tallied NAME COMMAND...: runs a command that writes its own lines. Its failure
+# is a line of its own only when none of those says so.
+tallied() {
+	local name=$1 before
+	shift
+	before=$(wc -l <"$LEDGER")
+	"$@" || [ -n "$(tail -n "+$((before + 1))" "$LEDGER" | grep '^fail')" ] || failed "$name"
+}
+
 # step NAME COMMAND...: runs one check; its output is shown when it fails.
 step() {
 	local name=$1 output

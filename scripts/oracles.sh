@@ -17,12 +17,16 @@ ORACLES=$(cd "$invoked" && cd "$given" && pwd) || { failed "oracles in $given"; 
 export ORACLES
 
 mapfile -t folders < <(go_files '*_test.go' | xargs -r grep -l '^func TestOracle' | xargs -r -n 1 dirname | sort -u | sed 's,^,./,')
+
+tests() {
+	go -C tools build -o "$scratch/tally" ./tally &&
+		go test -json -run '^TestOracle' -timeout 15m "${folders[@]}" 2>&1 | "$scratch/tally" -ledger "$LEDGER" -may-skip '^$'
+}
+
 if [ "${#folders[@]}" = 0 ]; then
 	skipped 'oracles' 'no test is named TestOracle…'
 else
-	go -C tools build -o "$scratch/tally" ./tally &&
-		go test -json -run '^TestOracle' -timeout 15m "${folders[@]}" 2>&1 | "$scratch/tally" -ledger "$LEDGER" -may-skip '^$' ||
-		failed 'oracles'
+	tallied 'oracles' tests
 fi
 
 counts oracles
