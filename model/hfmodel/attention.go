@@ -11,12 +11,25 @@ const (
 	allHeads                     // one norm over all heads together
 )
 
-// attention is what a row says of multi-head attention.
+// attention is what a row says of multi-head attention. Its names are the
+// slots q, k, v or qkv, o; q_norm, k_norm; sinks, out_gate.
 type attention struct {
-	bias    flag // of queries, keys and values
-	outBias flag
-	qkNorm  headNorm
-	qkIf    flag // the switch of the norm; "" with qkNorm set is on
+	bias      flag // of queries, keys and values
+	keyless   bool // but the key has none
+	outBias   flag
+	qkNorm    headNorm
+	qkIf      flag              // the switch of the norm; "" with qkNorm set is on
+	qkBias    bool              // the norm is a layer norm with a bias
+	gate      flag              // the query projection also makes a gate
+	oneKV     flag              // one head of keys and values for all
+	oneKVNot  flag              // unless this is on
+	kvAll     bool              // keys and values have as many heads as queries
+	keyValue  flag              // full layers take the keys as values
+	fullKeys  map[string]string // spellings that hold in full layers alone
+	slideKeys map[string]string // and in sliding ones
+	slideSink flag
+	fullSink  flag
+	cacheTail string // key: how many layers at the end read the cache of an earlier one
 }
 
 // attentionSizes is the shape of one layer's attention.
@@ -24,14 +37,25 @@ type attentionSizes struct {
 	hidden, heads, kvHeads, keyDim, valueDim, rotary int64
 }
 
-func (s section) attentionSizes(d *decoder) attentionSizes {
+func (m mixing) attends() bool { return m == full || m == sliding || m == chunked }
+
+func (s section) attentionSizes(k *stack) attentionSizes {
 	a := attentionSizes{hidden: s.need(keyHidden), heads: s.need(keyHeads)}
 	a.kvHeads = s.or(keyKVHeads, a.heads)
+	if k.attn.oneKV != "" && s.is(k.attn.oneKV) && !s.is(k.attn.oneKVNot) {
+		a.kvHeads = 1
+	}
+	if k.attn.kvAll {
+		a.kvHeads = a.heads
+	}
 	if a.keyDim = s.or(keyHeadDim, 0); a.keyDim == 0 && a.heads > 0 {
 		a.keyDim = a.hidden / a.heads
 	}
-	a.valueDim = a.keyDim
-	if !d.noRotary {
+	a.valueDim = s.or("v_head_dim", 0)
+	if a.valueDim == 0 {
+		a.valueDim = a.keyDim
+	}
+	if !k.noRotary {
 		a.rotary = s.or("rotary_dim|rotary_ndims", a.keyDim)
 		if share := s.real("partial_rotary_factor|rotary_pct|rope_pct"); share > 0 {
 			a.rotary = int64(float64(a.keyDim) * share)
@@ -40,34 +64,81 @@ func (s section) attentionSizes(d *decoder) attentionSizes {
 	return a
 }
 
-// attend adds one layer of attention.
-func (c scope) attend(s section, d *decoder, a attentionSizes) model.Attention {
-	n := d.slot
-	bias, outBias := s.is(d.attn.bias), s.is(d.attn.outBias)
-	q, k, v := a.heads*a.keyDim, a.kvHeads*a.keyDim, a.kvHeads*a.valueDim
-	if fused := n["qkv"]; fused != "" {
-		c.project(d, model.RoleQKV, fused, a.hidden, q+k+v, model.RoleQKVBias, bias)
-	} else {
-		c.project(d, model.RoleQuery, n["q"], a.hidden, q, model.RoleQueryBias, bias)
-		c.project(d, model.RoleKey, n["k"], a.hidden, k, model.RoleKeyBias, bias)
-		c.project(d, model.RoleValue, n["v"], a.hidden, v, model.RoleValueBias, bias)
+// attention adds the attention of one layer, and what of it depends on the
+// kind of the layer.
+func (c scope) attention(s section, k *stack, planned step) model.Attention {
+	window := s.window()
+	switch planned.mixing {
+	case sliding:
+		s = s.renamed(k.attn.slideKeys)
+	default:
+		s = s.renamed(k.attn.fullKeys)
 	}
-	c.project(d, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
-	norm := d.attn.qkNorm != 0 && (d.attn.qkIf == "" || s.is(d.attn.qkIf))
+	size := s.attentionSizes(k)
+	a := c.attend(s, k, size, k.slot, planned.mixing != sliding && s.is(k.attn.keyValue))
+	switch planned.mixing {
+	case sliding:
+		a.Window = int(window)
+		a.Sinks = s.is(k.attn.slideSink)
+	case chunked:
+		a.Chunk = int(s.or("attention_chunk_size", 0))
+	default:
+		a.Sinks = s.is(k.attn.fullSink)
+	}
+	if a.Sinks {
+		c.add(model.RoleSinks, parameter, k.slot["sinks"], size.heads)
+	}
+	a.Causal = k.kind == "" || k.kind == model.Predictor
+	return a
+}
+
+// cross adds attention over the positions of another stack.
+func (c scope) cross(s section, k *stack) model.Attention {
+	size := s.attentionSizes(k)
+	size.rotary = 0
+	at := k.slot["cross"] + "."
+	slot := map[string]string{}
+	for _, name := range []string{"q", "k", "v", "o"} {
+		slot[name] = at + k.slot["x"+name]
+	}
+	a := c.attend(s, k, size, slot, false)
+	a.Cross = true
+	return a
+}
+
+// attend adds the projections of one layer of attention and the norms of
+// queries and keys.
+func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string, keysAreValues bool) model.Attention {
+	bias, outBias, gated := s.is(k.attn.bias), s.is(k.attn.outBias), s.is(k.attn.gate)
+	q, key, value := a.heads*a.keyDim, a.kvHeads*a.keyDim, a.kvHeads*a.valueDim
+	if gated {
+		q *= 2
+	}
+	if fused := n["qkv"]; fused != "" {
+		c.project(k, model.RoleQKV, fused, a.hidden, q+key+value, model.RoleQKVBias, bias)
+	} else {
+		c.project(k, model.RoleQuery, n["q"], a.hidden, q, model.RoleQueryBias, bias)
+		c.project(k, model.RoleKey, n["k"], a.hidden, key, model.RoleKeyBias, bias && !k.attn.keyless)
+		if !keysAreValues {
+			c.project(k, model.RoleValue, n["v"], a.hidden, value, model.RoleValueBias, bias)
+		}
+	}
+	c.project(k, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
+	norm := k.attn.qkNorm != 0 && (k.attn.qkIf == "" || s.is(k.attn.qkIf))
 	if norm {
-		c.headNorms(d, n, a)
+		c.headNorms(k, n, a)
 	}
 	return model.Attention{
 		QueryHeads: int(a.heads), KVHeads: int(a.kvHeads), KeyDim: int(a.keyDim), ValueDim: int(a.valueDim),
-		RotaryDim: int(a.rotary), Causal: true, CacheOf: -1,
-		QKNorm: norm, QKVBias: bias, OutputBias: outBias,
+		RotaryDim: int(a.rotary), CacheOf: -1,
+		QKNorm: norm, QKVBias: bias, OutputBias: outBias, OutputGate: gated,
 		SoftCap: s.real("attn_logit_softcapping"),
 	}
 }
 
 // project adds a linear layer in the way the family stores them.
-func (c scope) project(d *decoder, role model.Role, name string, in, out int64, biasRole model.Role, bias bool) {
-	if !d.conv1D {
+func (c scope) project(k *stack, role model.Role, name string, in, out int64, biasRole model.Role, bias bool) {
+	if !k.conv1D {
 		c.linear(role, name, in, out, biasRole, bias)
 		return
 	}
@@ -77,14 +148,18 @@ func (c scope) project(d *decoder, role model.Role, name string, in, out int64, 
 	}
 }
 
-func (c scope) headNorms(d *decoder, n map[string]string, a attentionSizes) {
-	q, k := []int64{a.keyDim}, []int64{a.keyDim}
-	switch d.attn.qkNorm {
+func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes) {
+	q, key := []int64{a.keyDim}, []int64{a.keyDim}
+	switch k.attn.qkNorm {
 	case eachHead:
-		q, k = []int64{a.heads, a.keyDim}, []int64{a.kvHeads, a.keyDim}
+		q, key = []int64{a.heads, a.keyDim}, []int64{a.kvHeads, a.keyDim}
 	case allHeads:
-		q, k = []int64{a.heads * a.keyDim}, []int64{a.kvHeads * a.keyDim}
+		q, key = []int64{a.heads * a.keyDim}, []int64{a.kvHeads * a.keyDim}
 	}
 	c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".weight", q...)
-	c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", k...)
+	c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", key...)
+	if k.attn.qkBias {
+		c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".bias", q...)
+		c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".bias", key...)
+	}
 }

@@ -47,8 +47,9 @@ func (d draft) module() string {
 // builder collects what blocks add.
 type builder struct {
 	*ledger
-	model  *model.Model
-	drafts []draft
+	model     *model.Model
+	drafts    []draft
+	embedding int32 // the last token embedding, which later stacks may share
 }
 
 // scope is where a block adds tensors: in a layer of a stack, or outside.

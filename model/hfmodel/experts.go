@@ -25,25 +25,25 @@ type experts struct {
 }
 
 // mix adds one mixture of experts.
-func (c scope) mix(s section, d *decoder, hidden int64) model.Experts {
-	n := d.slot
+func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
+	n := k.slot
 	e := model.Experts{
 		Count: int(s.need(keyExperts)), Active: int(s.or(keyActive, 0)),
-		Width: int(s.expertWidth()), Gated: !d.experts.plain, Activation: s.text(keyAct), Bias: d.experts.bias,
-		Shared: int(s.or(keyShared, d.experts.always)),
+		Width: int(s.expertWidth()), Gated: !k.experts.plain, Activation: s.text(keyAct), Bias: k.experts.bias,
+		Shared: int(s.or(keyShared, k.experts.always)),
 	}
 	count, width := int64(e.Count), int64(e.Width)
-	c.linear(model.RoleRouter, n["router"], hidden, count, model.RoleRouterBias, d.experts.bias)
-	if s.is(d.experts.correction) {
+	c.linear(model.RoleRouter, n["router"], hidden, count, model.RoleRouterBias, k.experts.bias)
+	if s.is(k.experts.correction) {
 		at := c.add(model.RoleRouterBias, parameter, n["correction"], count)
-		if d.experts.float32 {
+		if k.experts.float32 {
 			c.store(at, dtype.F32)
 		}
 		e.RouterBias = true
 	}
-	c.routed(n, d.experts, hidden, count, width)
+	c.routed(n, k.experts, hidden, count, width)
 	if n["shared"] != "" {
-		c.shareExperts(s, d, n, hidden, &e)
+		c.shareExperts(s, k, n, hidden, &e)
 	}
 	return e
 }
@@ -79,7 +79,7 @@ func (c scope) routed(n map[string]string, e *experts, hidden, count, width int6
 
 // shareExperts adds the experts that every position uses: one network as wide
 // as all of them, and where the family weighs it, a scalar gate.
-func (c scope) shareExperts(s section, d *decoder, n map[string]string, hidden int64, e *model.Experts) {
+func (c scope) shareExperts(s section, k *stack, n map[string]string, hidden int64, e *model.Experts) {
 	width, stated := s.number(keySharedWidth)
 	if !stated {
 		width = int64(e.Shared) * int64(e.Width)
@@ -89,7 +89,7 @@ func (c scope) shareExperts(s section, d *decoder, n map[string]string, hidden i
 	}
 	e.Shared, e.SharedWidth = max(1, e.Shared), int(width)
 	at := n["shared"] + "."
-	if !d.experts.plain {
+	if !k.experts.plain {
 		c.linear(model.RoleSharedExpertGate, at+"gate_proj", hidden, width, 0, false)
 	}
 	c.linear(model.RoleSharedExpertUp, at+"up_proj", hidden, width, 0, false)

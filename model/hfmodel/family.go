@@ -9,15 +9,15 @@ import (
 // Spellings of the common sizes, over all families. A family whose key of one
 // of these names means something else renames it in its row.
 const (
-	keyHidden    = "hidden_size|n_embd|d_model|n_embed"
-	keyLayers    = "num_hidden_layers|n_layer|n_layers|num_layers"
-	keyHeads     = "num_attention_heads|n_head|n_heads|num_heads"
+	keyHidden    = "hidden_size|n_embd|d_model|n_embed|embed_dim|dim"
+	keyLayers    = "num_hidden_layers|n_layer|n_layers|num_layers|depth"
+	keyHeads     = "num_attention_heads|n_head|n_heads|num_heads|attention_heads"
 	keyKVHeads   = "num_key_value_heads|num_kv_heads|n_head_kv|n_kv_heads"
 	keyHeadDim   = "head_dim|kv_channels"
 	keyFFN       = "intermediate_size|n_inner|ffn_hidden_size|ffn_dim|d_ff"
 	keyVocab     = "padded_vocab_size|vocab_size"
-	keyPositions = "max_position_embeddings|n_positions|seq_length|max_sequence_length|max_seq_len|n_ctx"
-	keyAct       = "hidden_act|hidden_activation|activation_function|activation"
+	keyPositions = "max_position_embeddings|n_positions|seq_length|max_sequence_length|max_seq_len|n_ctx|model_max_length|max_target_positions|context_length"
+	keyAct       = "hidden_act|hidden_activation|activation_function|activation|mlp_hidden_act|dense_act_fn"
 	keyWindow    = "sliding_window|sliding_window_size"
 	keyDType     = "torch_dtype|dtype"
 )
@@ -29,7 +29,61 @@ type family struct {
 	classes  string // names of the architecture without For… or Model, apart by blanks
 	defaults string // what the class assumes for absent keys, "key=value" apart by blanks
 	rename   map[string]string
-	text     *decoder
+	base     string   // what the names of a class with a head begin with, and those of the bare model do not
+	stacks   []*stack // over the configuration itself
+	parts    []part   // over nested objects
+	around   []piece  // modules between the parts, such as projectors
+}
+
+// part is a nested object that describes a model of its own.
+type part struct {
+	name   string // as expressions call it: "text", "vision"
+	key    string // "text_config"
+	prefix string // before the names of its tensors
+	of     string // model_type where the object states none
+	inline bool   // a configuration without the object has its keys at the top
+	use    string // "" for the use of the whole model
+	when   flag
+}
+
+// stack is a run of layers as a row describes it, with what stands before and
+// after. The zero value of each switch is what Llama does.
+type stack struct {
+	names     names
+	slot      map[string]string // the names, once they are read
+	kind      model.StackKind   // "" is a decoder
+	rename    map[string]string // keys of this stack alone
+	tied      bool              // what the class assumes when tie_word_embeddings is absent
+	untiable  bool              // the class ignores tie_word_embeddings
+	headBias  flag
+	norm      model.NormKind // "" is an RMS norm
+	normBias  flag
+	norms     []choice       // other norms of a layer than the slot's, by a switch
+	residual  model.Residual // "" is pre-norm
+	noRotary  bool
+	conv1D    bool   // linear layers are stored [in, out], as GPT-2's
+	usual     mixing // of layers of which the configuration says nothing; "" is full attention
+	before    []piece
+	layer     []piece // further tensors of every layer
+	first     []piece // further tensors of the first layer
+	after     []piece
+	heads     map[string][]piece // by what the class is used for, instead of a head over the vocabulary
+	shared    bool               // the token embedding is that of an earlier stack
+	attn      attention
+	latent    *latent
+	mamba     *mambaRow
+	delta     *deltaRow
+	lightning bool
+	conv      *convRow
+	ffn       dense
+	experts   *experts
+	predict   *predictor
+}
+
+// choice is a list of names that a switch chooses; the first that is on counts.
+type choice struct {
+	when  flag
+	names string
 }
 
 // names is how a family calls its modules: "slot=name" apart by blanks, the
@@ -88,23 +142,4 @@ func classKnown(architecture string) bool {
 		}
 	}
 	return false
-}
-
-// decoder is a stack of layers over tokens, as a row describes it. The zero
-// value of each switch is what Llama does.
-type decoder struct {
-	names     names
-	slot      map[string]string // the names, once they are read
-	tied      bool              // what the class assumes when tie_word_embeddings is absent
-	headBias  flag
-	norm      model.NormKind // "" is an RMS norm
-	normBias  flag
-	residual  model.Residual // "" is pre-norm
-	positions int64          // learned positions: how many rows beyond the longest context; used when the slot has a name
-	noRotary  bool
-	conv1D    bool   // linear layers are stored [in, out], as GPT-2's
-	usual     mixing // of layers of which the configuration says nothing; "" is full attention
-	attn      attention
-	ffn       dense
-	experts   *experts
 }

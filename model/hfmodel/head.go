@@ -8,26 +8,42 @@ import (
 
 // head adds what stands after the last layer, according to what the class is
 // used for: a head over the vocabulary, a classifier, or nothing.
-func (c scope) head(s section, d *decoder, n map[string]string, table int32, hidden, vocab int64, use string) {
+func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, use string) {
+	if pieces, own := k.heads[use]; own {
+		s.is("tie_word_embeddings")
+		c.pieces(e, pieces)
+		return
+	}
+	if k.slot["head"] == "" {
+		s.is("tie_word_embeddings")
+		return
+	}
 	switch use {
-	case "Model":
+	case "Model", "EncoderModel":
 		s.is("tie_word_embeddings")
 		return
 	case "ForSequenceClassification", "ForTokenClassification":
+		s.is("tie_word_embeddings")
 		c.linear(model.RoleClassifier, "score", hidden, s.labels(), model.RoleClassifier, use == "ForTokenClassification")
 		return
 	}
-	absent := flag("tie_word_embeddings")
-	if d.tied {
-		absent = "tie_word_embeddings=true"
-	}
-	at := c.add(model.RoleHead, linear, n["head"]+".weight", vocab, hidden)
-	if s.is(absent) && at != model.NotTied {
+	vocab := s.need(keyVocab)
+	at := c.add(model.RoleHead, linear, k.slot["head"]+".weight", vocab, s.or("word_embed_proj_dim", hidden))
+	if s.tied(k) && at != model.NotTied {
 		c.drafts[at].TiedTo = table
 	}
-	if s.is(d.headBias) {
-		c.add(model.RoleHeadBias, parameter, n["head"]+".bias", vocab)
+	if s.is(k.headBias) {
+		c.add(model.RoleHeadBias, parameter, k.slot["head"]+".bias", vocab)
 	}
+}
+
+// tied reports whether the head is the token embedding.
+func (s section) tied(k *stack) bool {
+	on := flag("tie_word_embeddings")
+	if k.tied {
+		on = "tie_word_embeddings=true"
+	}
+	return s.is(on) || k.untiable && k.tied
 }
 
 // labels is how many classes a classifier has: two when the configuration

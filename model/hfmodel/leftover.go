@@ -8,12 +8,19 @@ func (b *builder) leftOver(s section) {
 	if len(b.drafts) == 0 {
 		return // nothing was understood, and that is already said
 	}
-	for i, key := range s.object.keys {
-		v := s.object.items[i]
-		if s.used[s.path+key] || !bearsSize(key, v) {
-			continue
+	b.leftIn(s.object, "")
+}
+
+// leftIn looks through one object; parsing has bounded its depth.
+func (b *builder) leftIn(object *value, path string) {
+	for i, key := range object.keys {
+		v := object.items[i]
+		switch {
+		case v.kind == isObject && !sizeless(key):
+			b.leftIn(v, path+key+".")
+		case !b.used[path+key] && bearsSize(key, v):
+			b.doubt(path+key, v.String(), "this key was not read, and it may bear on sizes")
 		}
-		b.doubt(s.path+key, v.String(), "this key was not read, and it may bear on sizes")
 	}
 }
 
@@ -26,10 +33,6 @@ func bearsSize(key string, v *value) bool {
 			return false
 		}
 	case isList:
-		if len(v.items) == 0 {
-			return false
-		}
-	case isObject:
 		if len(v.items) == 0 {
 			return false
 		}

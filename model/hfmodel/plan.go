@@ -25,24 +25,53 @@ type step struct {
 
 // plan says for every layer what it is, from whichever of the many ways of
 // saying so the configuration uses.
-func (s section) plan(d *decoder, layers int64) []step {
+func (s section) plan(k *stack, layers int64) []step {
+	if pattern := s.text("hybrid_override_pattern"); pattern != "" {
+		return s.patterned(pattern, layers)
+	}
 	steps := make([]step, layers)
-	for i, m := range s.mixings(d, layers) {
+	for i, m := range s.mixings(k, layers) {
 		steps[i].mixing = m
 	}
-	for i, sparse := range s.sparse(d, layers) {
+	for i, sparse := range s.sparse(k, layers) {
 		steps[i].sparse = sparse
 	}
 	return steps
 }
 
+// patterned reads Nemotron-H's pattern, in which a layer is one letter and has
+// either a mixer or a feed-forward network.
+func (s section) patterned(pattern string, layers int64) []step {
+	steps := make([]step, layers)
+	for i := range steps {
+		letter := byte('?')
+		if i < len(pattern) {
+			letter = pattern[i]
+		}
+		switch letter {
+		case 'M':
+			steps[i] = step{mixing: mamba, noFeed: true}
+		case '*':
+			steps[i] = step{mixing: full, noFeed: true}
+		case '-':
+			steps[i] = step{mixing: absent}
+		case 'E':
+			steps[i] = step{mixing: absent, sparse: true}
+		default:
+			s.doubt(s.path+"hybrid_override_pattern", string(letter), "a layer of this letter is not known")
+			steps[i] = step{mixing: absent, noFeed: true}
+		}
+	}
+	return steps
+}
+
 // mixings is the mixer of each layer.
-func (s section) mixings(d *decoder, layers int64) []mixing {
+func (s section) mixings(k *stack, layers int64) []mixing {
 	if listed := s.layerTypes(layers); listed != nil {
 		return listed
 	}
 	kinds := make([]mixing, layers)
-	usual := d.usual
+	usual := k.usual
 	if usual == "" {
 		usual = full
 	}
@@ -149,9 +178,9 @@ func (s section) interleave(kinds []mixing) {
 }
 
 // sparse says which layers are mixtures of experts.
-func (s section) sparse(d *decoder, layers int64) []bool {
+func (s section) sparse(k *stack, layers int64) []bool {
 	sparse := make([]bool, layers)
-	if d.experts == nil || s.or(keyExperts, 0) <= 1 {
+	if k.experts == nil || s.or(keyExperts, 0) <= 1 {
 		return sparse
 	}
 	first := s.or("first_k_dense_replace", 0)

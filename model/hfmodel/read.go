@@ -17,7 +17,7 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 		return nil, err
 	}
 	l := &ledger{file: src.Name(), used: map[string]bool{}}
-	s := section{ledger: l, object: root}
+	s := section{ledger: l, object: root, layer: -1}
 	if !isConfiguration(s) {
 		return nil, source.ErrNotThisFormat
 	}
@@ -65,10 +65,18 @@ func (b *builder) build(s section) {
 	if architecture != "" && !classKnown(architecture) {
 		b.doubt("architectures", architecture, "this class is not known here; the sizes are those of its model_type, "+b.model.Type)
 	}
-	s.defaults, s.rename = fields(f.defaults), f.rename
 	b.model.Compute = s.format()
 	_, use := stem(architecture)
-	b.decode(s, f.text, "", use)
+	b.family(s, f, site{use: use})
+}
+
+// family builds every stack and part of a row over one section.
+func (b *builder) family(s section, f family, at site) {
+	s.defaults, s.rename = fields(f.defaults), f.rename
+	at.base = f.base
+	for _, k := range f.stacks {
+		b.stackUp(s, k, at)
+	}
 }
 
 // format is the element format that the configuration declares.

@@ -46,6 +46,29 @@ type section struct {
 	path     string // "text_config." before the keys of a nested object
 	defaults map[string]string
 	rename   map[string]string // spellings that one family uses instead of the common ones
+	layer    int               // which item counts where a list states a size layer by layer; −1 outside the layers
+}
+
+// at is the section as one layer reads it.
+func (s section) at(layer int) section {
+	s.layer = layer
+	return s
+}
+
+// renamed is the section with spellings of its own, beside those it has.
+func (s section) renamed(own map[string]string) section {
+	if len(own) == 0 {
+		return s
+	}
+	all := make(map[string]string, len(own)+len(s.rename))
+	for key, spelling := range s.rename {
+		all[key] = spelling
+	}
+	for key, spelling := range own {
+		all[key] = spelling
+	}
+	s.rename = all
+	return s
 }
 
 func (s section) spellings(key string) []string {
@@ -60,11 +83,24 @@ func (s section) spellings(key string) []string {
 func (s section) find(key string) (v *value, field string) {
 	for _, k := range s.spellings(key) {
 		s.used[s.path+k] = true
-		if got := s.object.get(k); got != nil && v == nil {
+		if got := s.member(k); got != nil && v == nil {
 			v, field = got, s.path+k
 		}
 	}
 	return v, field
+}
+
+// member is the value under a key, which may lead into nested objects:
+// "attn_config.kv_n_heads".
+func (s section) member(key string) *value {
+	v := s.object
+	for {
+		name, rest, nested := strings.Cut(key, ".")
+		if v = v.get(name); !nested {
+			return v
+		}
+		key = rest
+	}
 }
 
 // given is what the class of the model assumes for an absent key.
@@ -97,6 +133,9 @@ func (s section) number(key string) (int64, bool) {
 }
 
 func (s section) whole(v *value, field string) (int64, bool) {
+	if v.kind == isList && s.layer >= 0 && s.layer < len(v.items) {
+		v = v.items[s.layer]
+	}
 	if v.kind != isNumber {
 		e := source.InField(s.file, field, "is %s (%s), expected a whole number", v.kind, v)
 		if v.kind == isText {
@@ -220,14 +259,14 @@ func (s section) texts(key string) []string {
 func (s section) sub(key string) (sub section, ok bool) {
 	v, field := s.find(key)
 	if v == nil || v.kind != isObject {
-		return section{ledger: s.ledger, object: &value{kind: isObject}, path: s.path + key + "."}, false
+		return section{ledger: s.ledger, object: &value{kind: isObject}, path: s.path + key + ".", layer: -1}, false
 	}
-	return section{ledger: s.ledger, object: v, path: field + "."}, true
+	return section{ledger: s.ledger, object: v, path: field + ".", layer: -1}, true
 }
 
 // flag is a switch of a family, as data: "" is off, "yes" is on, "key" is the
-// boolean of that name, "!key" its opposite, and "key=true" one that is on when
-// it is absent.
+// boolean of that name, "!key" its opposite, "key=true" one that is on when it
+// is absent, and "key~word" is on when the text of that name contains the word.
 type flag string
 
 func (s section) is(f flag) bool {
@@ -238,6 +277,9 @@ func (s section) is(f flag) bool {
 		return true
 	}
 	name, negated := strings.CutPrefix(string(f), "!")
+	if key, word, text := strings.Cut(name, "~"); text {
+		return strings.Contains(s.text(key), word) != negated
+	}
 	key, absent, _ := strings.Cut(name, "=")
 	on := absent == "true"
 	v, field := s.find(key)

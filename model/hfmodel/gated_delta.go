@@ -1,0 +1,65 @@
+package hfmodel
+
+import (
+	"floodmark/dtype"
+	"floodmark/model"
+)
+
+// deltaRow is what a row says of the gated delta rule. Its names stand under
+// the slot delta.
+type deltaRow struct {
+	split   bool // the projections are stored one by one
+	float32 bool // the state's parameters are stored in 32 bits
+}
+
+// state adds a small parameter of a recurrent mixer's state.
+func (c scope) state(name string, float32 bool, shape ...int64) {
+	at := c.add(model.RoleMixerState, parameter, name, shape...)
+	if float32 {
+		c.store(at, dtype.F32)
+	}
+}
+
+// gatedDelta adds one layer of gated delta rule (Qwen3-Next's
+// Qwen3NextGatedDeltaNet): one projection makes query, key, value and output
+// gate, another the two gates of the state.
+func (c scope) gatedDelta(s section, k *stack, hidden int64) model.GatedDelta {
+	d := model.GatedDelta{
+		KeyHeads: int(s.need("linear_num_key_heads")), ValueHeads: int(s.need("linear_num_value_heads")),
+		KeyDim: int(s.need("linear_key_head_dim")), ValueDim: int(s.need("linear_value_head_dim")),
+		Conv: int(s.need("linear_conv_kernel_dim")),
+	}
+	keys, values, heads := int64(d.KeyHeads*d.KeyDim), int64(d.ValueHeads*d.ValueDim), int64(d.ValueHeads)
+	in := c.under(k.slot["delta"])
+	if k.delta.split {
+		in.linear(model.RoleMixerIn, "in_proj_qkv", hidden, 2*keys+values, 0, false)
+		in.linear(model.RoleMixerIn, "in_proj_z", hidden, values, 0, false)
+		in.linear(model.RoleMixerGate, "in_proj_a", hidden, heads, 0, false)
+		in.linear(model.RoleMixerGate, "in_proj_b", hidden, heads, 0, false)
+	} else {
+		in.linear(model.RoleMixerIn, "in_proj_qkvz", hidden, 2*keys+2*values, 0, false)
+		in.linear(model.RoleMixerGate, "in_proj_ba", hidden, 2*heads, 0, false)
+	}
+	in.add(model.RoleMixerConv, convolution, "conv1d.weight", 2*keys+values, 1, int64(d.Conv))
+	in.state("A_log", k.delta.float32, heads)
+	in.state("dt_bias", k.delta.float32, heads)
+	at := in.add(model.RoleMixerNorm, parameter, "norm.weight", int64(d.ValueDim))
+	if k.delta.float32 {
+		in.store(at, dtype.F32)
+	}
+	in.linear(model.RoleMixerOut, "out_proj", values, hidden, 0, false)
+	return d
+}
+
+// lightning adds one layer of lightning attention (MiniMax-M1's
+// MiniMaxM1LightningAttention).
+func (c scope) lightning(s section, k *stack, hidden int64) model.LinearAttention {
+	a := s.attentionSizes(k)
+	width := a.heads * a.keyDim
+	in := c.under(k.slot["lightning"])
+	in.linear(model.RoleQKV, "qkv_proj", hidden, 3*width, 0, false)
+	in.linear(model.RoleMixerGate, "output_gate", hidden, width, 0, false)
+	in.add(model.RoleMixerNorm, parameter, "norm.weight", width)
+	in.linear(model.RoleMixerOut, "out_proj", width, hidden, 0, false)
+	return model.LinearAttention{Heads: int(a.heads), KeyDim: int(a.keyDim), ValueDim: int(a.keyDim)}
+}

@@ -1,0 +1,156 @@
+package hfmodel
+
+import (
+	"strconv"
+	"strings"
+
+	"floodmark/model"
+)
+
+// site is where a stack is built.
+type site struct {
+	prefix string // before the names of its tensors
+	base   string // what its names begin with that the bare model lacks
+	use    string // what the class is used for: "ForCausalLM"
+	parts  sections
+}
+
+// stackUp builds a stack of layers with what stands around them.
+func (b *builder) stackUp(s section, k *stack, at site) {
+	s = s.renamed(k.rename)
+	k.slot = k.names.table()
+	if at.use == "Model" || at.use == "EncoderModel" {
+		for slot, name := range k.slot {
+			k.slot[slot] = strings.TrimPrefix(name, at.base)
+		}
+	}
+	e := sections{"": s}
+	for name, part := range at.parts {
+		e[name] = part
+	}
+	hidden := s.need(keyHidden)
+	out := b.outside(at.prefix)
+	table := b.embed(s, k, out, hidden)
+	out.pieces(e, k.before)
+	count := b.layers(s, keyLayers)
+	b.run(s, k, e, at, hidden, count)
+	if k.slot["final"] != "" {
+		out.norm(model.RoleFinalNorm, k.slot["final"], k.residualNorm(s, hidden))
+	}
+	out.pieces(e, k.after)
+	out.head(s, k, e, table, hidden, at.use)
+	if k.predict != nil {
+		b.predict(s, k, e, at, hidden, count)
+	}
+}
+
+// embed adds the token embedding, or finds the one that the stack shares.
+func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
+	if k.shared {
+		return b.embedding
+	}
+	if k.slot["embed"] == "" {
+		return model.NotTied
+	}
+	vocab := s.need(keyVocab)
+	b.model.Vocab = int(vocab)
+	b.model.MaxPosition = max(b.model.MaxPosition, int(s.or(keyPositions, 0)))
+	b.embedding = out.add(model.RoleTokenEmbedding, embedding, k.slot["embed"]+".weight", vocab, s.or("word_embed_proj_dim|embedding_size", hidden))
+	return b.embedding
+}
+
+// run builds the layers.
+func (b *builder) run(s section, k *stack, e sections, at site, hidden, count int64) {
+	kind := k.kind
+	if kind == "" {
+		kind = model.Decoder
+	}
+	name := at.prefix + k.slot["layers"]
+	index := b.stackOf(name, kind, hidden, count)
+	for i, planned := range s.plan(k, count) {
+		if b.err != nil {
+			return
+		}
+		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.Itoa(i) + "."}
+		layer := c.oneLayer(s.at(i), k, planned)
+		c.pieces(e, k.layer)
+		if i == 0 {
+			c.pieces(e, k.first)
+		}
+		b.model.Stacks[index].Layers = append(b.model.Stacks[index].Layers, layer)
+	}
+}
+
+// oneLayer adds one layer: its norms, its mixers and its feed-forward network.
+func (c scope) oneLayer(s section, k *stack, planned step) model.Layer {
+	hidden := s.need(keyHidden)
+	layer := model.Layer{Index: int(c.layer), Residual: k.residual}
+	if layer.Residual == "" {
+		layer.Residual = model.PreNorm
+	}
+	norm := k.residualNorm(s, hidden)
+	for _, name := range s.normNames(k, planned) {
+		c.norm(model.RoleNorm, name, norm)
+		layer.Norms = append(layer.Norms, norm)
+	}
+	if m := c.mixer(s, k, planned, hidden); m != nil {
+		layer.Mixers = append(layer.Mixers, m)
+	}
+	if k.slot["cross"] != "" {
+		layer.Mixers = append(layer.Mixers, c.cross(s, k))
+	}
+	switch {
+	case planned.noFeed || k.slot["down"] == "" && !planned.sparse:
+	case planned.sparse:
+		layer.FeedForward = c.mix(s, k, hidden)
+	default:
+		layer.FeedForward = c.feed(s, k, hidden, k.ffn.width(s, hidden))
+	}
+	return layer
+}
+
+// normNames is the norms of one layer.
+func (s section) normNames(k *stack, planned step) []string {
+	for _, c := range k.norms {
+		if s.is(c.when) {
+			return words(c.names)
+		}
+	}
+	names := words(k.slot["norms"])
+	if k.slot["single_norm"] != "" && (planned.noFeed || planned.mixing == absent) {
+		return words(k.slot["single_norm"])
+	}
+	return names
+}
+
+// mixer adds what moves information between the positions of one layer. A kind
+// that the family is not known to have is unknown, and adds nothing.
+func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixer {
+	switch {
+	case planned.mixing == absent:
+		return nil
+	case planned.mixing == recur && k.delta != nil:
+		return c.gatedDelta(s, k, hidden)
+	case planned.mixing == recur && k.lightning:
+		return c.lightning(s, k, hidden)
+	case planned.mixing == mamba && k.mamba != nil:
+		return c.mambaMixer(s, k, hidden)
+	case planned.mixing == conv && k.conv != nil:
+		return c.shortConv(s, k, hidden)
+	case planned.mixing.attends() && k.latent != nil && s.or("kv_lora_rank", 0) > 0:
+		return c.attendLatent(s, k, hidden)
+	case planned.mixing.attends() && k.slot["o"] != "":
+		return c.attention(s, k, planned)
+	}
+	c.doubt(s.path+"layer_types", string(planned.mixing), "a layer of this kind is not known in this family")
+	return nil
+}
+
+// residualNorm is the norm that the family puts over its residual stream.
+func (k *stack) residualNorm(s section, width int64) model.Norm {
+	n := model.Norm{Kind: model.RMSNorm, Width: int(width), Bias: s.is(k.normBias)}
+	if k.norm != "" {
+		n.Kind = k.norm
+	}
+	return n
+}
