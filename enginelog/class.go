@@ -1,0 +1,248 @@
+package enginelog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+)
+
+// Class says why a request failed, as far as the numbers show.
+type Class string
+
+const (
+	// Spill: tensors hold more than the card has, so that the driver has moved
+	// some of it to main memory.
+	Spill Class = "spill"
+	// AbsurdSize: no memory has that many bytes; a shape or a count is corrupt.
+	AbsurdSize Class = "absurd_size"
+	// LimitOutsideAllocator: the driver had the bytes and refused all the same.
+	LimitOutsideAllocator Class = "limit_outside_allocator"
+	// Exhaustion: even with all that was free and cached in one piece, the
+	// request would not fit. No allocator setting helps.
+	Exhaustion Class = "exhaustion"
+	// FragmentationPlausible: what is free and cached would do if it were one
+	// piece. That proves nothing: a cached block can belong to another stream.
+	FragmentationPlausible Class = "fragmentation_plausible"
+	// CannotTell: a number is missing, or its rounding leaves it open.
+	CannotTell Class = "cannot_tell"
+)
+
+// truth is whether a comparison holds for intervals.
+type truth int8
+
+const (
+	no truth = iota
+	open
+	yes
+)
+
+// exceeds compares two figures: a > b.
+func exceeds(a, b account.Figure) truth {
+	if bHigh, known := b.High(); known && a.Low() > bHigh {
+		return yes
+	}
+	if aHigh, known := a.High(); known && aHigh <= b.Low() {
+		return no
+	}
+	return open
+}
+
+// not turns a comparison round.
+func not(t truth) truth { return yes - t }
+
+// judge fills in class, sentence and advice.
+func (m *OutOfMemory) judge(log *Log) {
+	m.expandable = log.expandable()
+	m.Possible = m.possible()
+	m.Class = CannotTell
+	if len(m.Possible) == 1 {
+		m.Class, m.Possible = m.Possible[0], nil
+	}
+	m.Because = m.because()
+	m.Advice = m.advice(log)
+}
+
+// possible goes through the decision table in its order. A rule that holds
+// ends it; one that the numbers leave open stays possible, and the next is
+// asked. Only one that is left is the class.
+func (m *OutOfMemory) possible() []Class {
+	if m.absurd() {
+		return []Class{AbsurdSize}
+	}
+	if !m.Capacity.Known() && !m.Free.Known() && !m.Allowed.Known() {
+		return nil
+	}
+	free, room := m.free(), m.room()
+	var list []Class
+	for _, rule := range []struct {
+		class Class
+		holds truth
+	}{
+		{Spill, m.spilled()},
+		{LimitOutsideAllocator, not(exceeds(m.need(), free))},
+		{Exhaustion, exceeds(m.Request, room)},
+		{FragmentationPlausible, yes},
+	} {
+		if rule.holds != no {
+			list = append(list, rule.class)
+		}
+		if rule.holds == yes {
+			break
+		}
+	}
+	return list
+}
+
+// spilled reports whether tensors hold more than the card has. Where the
+// message has no number for tensors there is nothing to compare.
+func (m *OutOfMemory) spilled() truth {
+	if !m.Allocated.Known() || !m.Capacity.Known() {
+		return no
+	}
+	return exceeds(m.Allocated, m.Capacity)
+}
+
+// absurd reports a request of an exbibyte or more, which PyTorch refuses
+// without trying.
+func (m *OutOfMemory) absurd() bool {
+	return m.TooLarge || m.Request.Low() >= 1<<60 || m.Request.Reason() == bytesize.ErrOverflow.Error()
+}
+
+// free is what the process could still take from the driver: what the device
+// had free, within what the process was allowed.
+func (m *OutOfMemory) free() account.Figure {
+	p := derived(m.Request, account.Device, "free")
+	limit := least(m.Allowed.Minus(m.Reserved, p))
+	if m.Backend == MPS {
+		return least(limit.Minus(m.OtherAllocations, p))
+	}
+	free := m.Free
+	if !free.Known() && m.Capacity.Known() {
+		free = atMost(m.Capacity, m.Reserved, p)
+	}
+	return lower(free, limit, p)
+}
+
+// room is what a request could have at the very most: everything free and
+// everything cached, and never more than the card has beside live tensors.
+func (m *OutOfMemory) room() account.Figure {
+	p := derived(m.Request, account.Device, "free + unallocated")
+	sum := account.Unknown("", p)
+	if free := m.free(); free.Known() && m.Unallocated.Known() {
+		sum = account.Sum(p, free, m.Unallocated)
+	}
+	card := lower(m.Capacity, m.Allowed, p)
+	if !card.Known() {
+		return sum
+	}
+	most := atMost(card, m.Allocated, p)
+	if m.Backend == MPS {
+		most = atMost(card, m.OtherAllocations, p)
+	}
+	high, _ := most.High()
+	low := m.Free.Low()
+	if sumHigh, known := sum.High(); known {
+		low, high = sum.Low(), min(sumHigh, high)
+	}
+	return account.Between(min(low, high), high, p)
+}
+
+// need is what the driver had to give. With expandable segments that is whole
+// pages, 20 MiB each for what is larger than 2 MiB (kLargeBuffer and
+// kSmallBuffer of PyTorch's allocator), of which some may be mapped already.
+func (m *OutOfMemory) need() account.Figure {
+	const page, small = 20 << 20, 2 << 20
+	high, known := m.Request.High()
+	if !known || !m.expandable || high <= small {
+		return m.Request
+	}
+	if pages, fits := bytesize.Mul(bytesize.CeilDiv(high, page), page); fits {
+		return account.Between(m.Request.Low(), pages, m.Request.Provenance)
+	}
+	return m.Request
+}
+
+// atMost is an interval from 0 to what a total leaves beside a part; a part
+// that is unknown counts with its low.
+func atMost(total, part account.Figure, p account.Provenance) account.Figure {
+	high, _ := total.High()
+	return account.Between(0, max(high-part.Low(), 0), p)
+}
+
+// lower is the smaller of two figures; one that is unknown does not count.
+func lower(a, b account.Figure, p account.Provenance) account.Figure {
+	if !a.Known() {
+		return b
+	}
+	if !b.Known() {
+		return a
+	}
+	aHigh, _ := a.High()
+	bHigh, _ := b.High()
+	return account.Between(min(a.Low(), b.Low()), min(aHigh, bHigh), p)
+}
+
+// because is the class as a sentence with its numbers.
+func (m *OutOfMemory) because() string {
+	switch m.Class {
+	case Spill:
+		return fmt.Sprintf("tensors hold %s, more than the %s that the card has: the driver has moved bytes to main memory",
+			show(m.Allocated), show(m.Capacity))
+	case AbsurdSize:
+		return "no memory holds as many bytes as were asked for: a shape or a count is corrupt, and memory is not the question"
+	case LimitOutsideAllocator:
+		return fmt.Sprintf("%s were free and %s were asked for: something outside the allocator refused them",
+			show(m.free()), show(m.Request))
+	case Exhaustion:
+		return m.exhausted()
+	case FragmentationPlausible:
+		return fmt.Sprintf("%s were asked for and only %s were free, but with the %s that the allocator caches unused it would be enough: fragmentation is plausible, not proven",
+			show(m.Request), show(m.free()), show(m.Unallocated))
+	}
+	if len(m.Possible) == 0 {
+		return "the message gives no numbers to compare"
+	}
+	return fmt.Sprintf("the numbers that are printed leave it open whether this is %s", alternatives(m.Possible))
+}
+
+// exhausted says why nothing would have served the request.
+func (m *OutOfMemory) exhausted() string {
+	live := account.Sum(m.Allocated.Provenance, m.Allocated, m.Request)
+	if live.Known() && exceeds(live, m.Capacity) == yes {
+		return fmt.Sprintf("live tensors and the request together are %s, more than the %s that the card has",
+			show(live), show(m.Capacity))
+	}
+	if m.Unallocated.Known() && m.free().Known() {
+		return fmt.Sprintf("everything free (%s) and everything cached (%s) together is %s, less than the %s asked for",
+			show(m.free()), show(m.Unallocated), show(m.room()), show(m.Request))
+	}
+	return fmt.Sprintf("there was room for %s at the very most, less than the %s asked for", show(m.room()), show(m.Request))
+}
+
+func alternatives(classes []Class) string {
+	var names []string
+	for _, c := range slices.Clip(classes) {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, " or ")
+}
+
+// show prints a figure for a sentence: one number where both ends round to it.
+func show(f account.Figure) string {
+	high, known := f.High()
+	if !known {
+		return "an unknown number of bytes"
+	}
+	unit := bytesize.Suggest(high)
+	low, top := bytesize.Fixed(f.Low(), unit, 2), bytesize.Fixed(high, unit, 2)
+	if unit == bytesize.B {
+		low, top = bytesize.Number(f.Low(), unit), bytesize.Number(high, unit)
+	}
+	if low == top {
+		return top + " " + unit.String()
+	}
+	return low + " to " + top + " " + unit.String()
+}

@@ -1,0 +1,237 @@
+package enginelog
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"floodmark/account"
+)
+
+// head begins a message, in squashed text. "Tried to allocate" begins one only
+// where the beginning of a paste is cut off. The texts are those of PyTorch's
+// caching allocators (CUDA and HIP, XPU, MPS, and the backends that copied
+// theirs), of its error checks, and of NCCL's and RCCL's alloc.h.
+var head = regexp.MustCompile(`((?:CUDA|Cuda|HIP|XPU|NPU|MUSA|MLU)outofmemory` +
+	`|MPSbackendoutofmemory` +
+	`|(?:CUDA|HIP|XPU)(?:driver)?error:outofmemory` +
+	`|cudaruntimeerror\(2\):outofmemory` +
+	`|Cudafailure2?'outofmemory'` +
+	`|FailedtoCUDAcalloc` +
+	`|(?:expandable_segments:)?memorymappingfailedwithOOMondevice` +
+	`|CurrentplatformcanNOTallocatememoryblock` +
+	`|Invalidbuffersize:\d` +
+	`|Triedtoallocate)`)
+
+const (
+	tried = "Triedtoallocate"
+	// tail is how much of the text before is kept, to find a head that a
+	// terminal wrapped: no head is longer.
+	tail = 64
+	// A message is not followed further than this.
+	longest, mostLines = 6000, 14
+)
+
+// oomReader finds out-of-memory messages, those of each writer apart.
+type oomReader struct {
+	name       string
+	streams    map[string]*stream
+	last       *stream
+	found      []OutOfMemory
+	seen       map[string]int // text and rank → index into found
+	dropped    int
+	settings   []Setting
+	understood int // lines that were part of a message or showed a setting
+}
+
+// stream is the squashed text of one writer: its last bytes or, once a message
+// was found, the message.
+type stream struct {
+	writer  writer
+	text    string
+	open    bool
+	starts  []start // where in text each line begins
+	counted int     // the last line that was counted as understood
+}
+
+// start is where a line begins in the text of a stream. Skip is how many
+// squashed bytes of the line came before the text.
+type start struct {
+	offset, line, skip int
+	raw                string
+}
+
+func newOOMReader(name string) *oomReader {
+	return &oomReader{name: name, streams: map[string]*stream{}, seen: map[string]int{}}
+}
+
+// read takes the next line.
+func (r *oomReader) read(l line) {
+	text := squash(l.text)
+	if text == "" {
+		return
+	}
+	s := r.stream(l.writer, text)
+	r.readSettings(l, s.text)
+	from := max(0, len(s.text)-tail)
+	if s.open {
+		from = max(1, from)
+	}
+	before := len(s.text)
+	s.text += text
+	s.starts = append(s.starts, start{offset: before, line: l.number, raw: l.text})
+	for {
+		at, end, ok := nextHead(s.text, from)
+		switch {
+		case !ok:
+			r.settle(s)
+			return
+		case end <= before, s.open && s.text[at:end] == tried && !strings.Contains(s.text[:at], tried):
+			from = end
+			continue
+		}
+		if s.open {
+			r.close(s, at)
+			end -= at
+		} else {
+			s.cut(at)
+			end -= at
+		}
+		s.open, before, from = true, 0, end
+	}
+}
+
+// nextHead finds a head; plain searches come first, as most lines have none.
+func nextHead(text string, from int) (at, end int, ok bool) {
+	rest := text[from:]
+	for _, word := range []string{"outofmemory", tried, "CUDAcalloc", "withOOMon", "memoryblock", "buffersize:"} {
+		if strings.Contains(rest, word) {
+			m := head.FindStringIndex(rest)
+			if m == nil {
+				return 0, 0, false
+			}
+			return from + m[0], from + m[1], true
+		}
+	}
+	return 0, 0, false
+}
+
+// stream is that of a line's writer. A line without a prefix goes on with the
+// message that is open, unless it begins one itself.
+func (r *oomReader) stream(by writer, text string) *stream {
+	if by.name == "" && r.last != nil && r.last.open {
+		if _, _, begins := nextHead(text, 0); !begins || strings.HasPrefix(text, tried) {
+			return r.last
+		}
+	}
+	const mostWriters = 256
+	key := by.name
+	if r.streams[key] == nil && len(r.streams) >= mostWriters {
+		key = ""
+	}
+	if r.streams[key] == nil {
+		r.streams[key] = &stream{writer: by}
+	}
+	r.last = r.streams[key]
+	return r.last
+}
+
+// settle forgets what is no longer needed, and ends a message that goes on for
+// too long.
+func (r *oomReader) settle(s *stream) {
+	if s.open && (len(s.text) > longest || len(s.starts) > mostLines) {
+		r.close(s, len(s.text))
+	}
+	if !s.open && len(s.text) > tail {
+		s.cut(len(s.text) - tail)
+	}
+}
+
+// close reads the message that ends at an offset, and keeps what follows it.
+func (r *oomReader) close(s *stream, end int) {
+	m, last := parse(s.text[:end], s.writer, s.starts, r.name)
+	if m.Line > 0 {
+		for _, at := range s.starts {
+			if at.offset < last && at.line > s.counted {
+				r.understood++
+				s.counted = at.line
+			}
+		}
+		r.add(m)
+	}
+	s.open = false
+	s.cut(end)
+}
+
+// cut drops the text before an offset.
+func (s *stream) cut(offset int) {
+	s.text = strings.Clone(s.text[offset:])
+	var kept []start
+	for i, at := range s.starts {
+		if i+1 < len(s.starts) && s.starts[i+1].offset <= offset {
+			continue
+		}
+		at.skip += max(0, offset-at.offset)
+		at.offset = max(0, at.offset-offset)
+		kept = append(kept, at)
+	}
+	s.starts = kept
+	if s.text == "" {
+		s.starts = nil
+	}
+}
+
+// add keeps a message. The same message again, as tracebacks and launchers
+// print it, is counted with the first.
+func (r *oomReader) add(m OutOfMemory) {
+	own, anyone := fmt.Sprintf("%d %s", m.Rank, m.Message), fmt.Sprintf("-1 %s", m.Message)
+	i, known := r.seen[own]
+	if !known {
+		i, known = r.seen[anyone]
+		known = known && (m.Rank < 0 || r.found[i].Rank < 0)
+	}
+	if known {
+		r.found[i].Repeats++
+		if r.found[i].Rank < 0 {
+			r.found[i].setRank(m.Rank)
+			r.seen[own] = i
+		}
+		return
+	}
+	if len(r.found) >= most {
+		r.dropped++
+		return
+	}
+	r.seen[own] = len(r.found)
+	if _, taken := r.seen[anyone]; !taken {
+		r.seen[anyone] = len(r.found)
+	}
+	r.found = append(r.found, m)
+}
+
+// finish ends the messages that are open, judges them all, and gives how many
+// lines they took.
+func (r *oomReader) finish(log *Log) int {
+	for _, s := range r.streams {
+		if s.open {
+			r.close(s, len(s.text))
+		}
+	}
+	slices.SortStableFunc(r.found, func(a, b OutOfMemory) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
+	})
+	log.Settings = append(log.Settings, r.settings...)
+	log.OutOfMemory = r.found
+	for i := range log.OutOfMemory {
+		m := &log.OutOfMemory[i]
+		m.judge(log)
+		log.Components = append(log.Components, m.components...)
+	}
+	if r.dropped > 0 {
+		log.Warnings = append(log.Warnings, account.Warning{Code: "more_messages",
+			Text: fmt.Sprintf("%d further out-of-memory messages were left out after the first %d", r.dropped, most)})
+	}
+	return r.understood
+}
