@@ -4,7 +4,8 @@ import "testing"
 
 // TestBlocks is the block table of GGUF: elements and bytes of a block and the
 // bits per weight that follow. Source: the block structs in ggml-common.h of
-// llama.cpp (MIT), whose comments print the bits per weight.
+// llama.cpp, whose comments print the bits per weight. (The Python package gguf
+// still has the 40 bytes of an older Q8_1; block_q8_1 has two halves and 32 bytes.)
 func TestBlocks(t *testing.T) {
 	for _, c := range []struct {
 		format          Format

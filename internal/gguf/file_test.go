@@ -56,6 +56,36 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestPythonFile reads what llama.cpp's own writer wrote; testdata/README.md
+// says how.
+func TestPythonFile(t *testing.T) {
+	s, err := source.Open("testdata/python.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f, err := Read(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Tensor{
+		{"token_embd.weight", dtype.F32, []int64{4, 64}, 0, 1024},
+		{"blk.0.Q4_0", dtype.Q4_0, []int64{6, 64}, 1024, 6 * 2 * 18},
+		{"blk.0.Q8_0", dtype.Q8_0, []int64{6, 64}, 1248, 6 * 2 * 34},
+		{"blk.0.Q5_1", dtype.Q5_1, []int64{6, 64}, 1664, 6 * 2 * 24},
+	}
+	if diff := cmp.Diff(want, f.Tensors); diff != "" {
+		t.Error(diff)
+	}
+	heads, _ := f.Value("llama.attention.head_count_kv").Ints()
+	tags, _ := f.Value("general.tags").Texts()
+	flag, _ := f.Value("x.flag").Bool()
+	half, _ := f.Value("x.f").Float()
+	if !cmp.Equal(heads, []int64{8, 0}) || !cmp.Equal(tags, []string{"t1", "t2"}) || !flag || half != 0.5 || f.Value("tokenizer.ggml.tokens").Len != 3 {
+		t.Errorf("metadata: %v, %q, %v, %v", heads, tags, flag, half)
+	}
+}
+
 // TestTypes has ggml's type numbers with the bytes of one row of 256 elements.
 // Source: enum ggml_type in ggml.h of llama.cpp, and dtype's block table.
 func TestTypes(t *testing.T) {

@@ -58,6 +58,31 @@ func TestReadHeader(t *testing.T) {
 	}
 }
 
+// TestPythonFile reads what the reference library wrote; testdata/README.md
+// says how.
+func TestPythonFile(t *testing.T) {
+	s, err := source.Open("testdata/python.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h, err := ReadHeader(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Tensor{
+		{"a", "I64", dtype.I64, []int64{0, 5}, 0, 0},
+		{"s", "F32", dtype.F32, []int64{}, 0, 4},
+		{"b", "F16", dtype.F16, []int64{3, 5}, 4, 34},
+	}
+	if diff := cmp.Diff(want, h.Tensors); diff != "" {
+		t.Error(diff)
+	}
+	if h.Metadata[`é"\`] != "x\n" || h.Data != 34 {
+		t.Errorf("metadata %q, data %d", h.Metadata, h.Data)
+	}
+}
+
 // TestRealHeaders reads headers of published files; testdata/headers/README.md
 // says where they are from and what their owners assert of them.
 func TestRealHeaders(t *testing.T) {
