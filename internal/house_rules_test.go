@@ -27,6 +27,12 @@ func TestHouseBreaches(t *testing.T) {
 		{"a call thrown away", "p/p.go", "package p\nvar _ = register()\n", "package variable _"},
 		{"tests may have variables", "p/p_test.go", "package p\nvar update = flag.Bool(\"update\", false, \"\")\n", ""},
 
+		{"printing", "p/p.go", "package p\nfunc f() { fmt.Println(1) }\n", "fmt.Println"},
+		{"standard error", "p/p.go", "package p\nfunc f() { g(os.Stderr) }\n", "os.Stderr"},
+		{"the end of the process", "internal/source/p.go", "package p\nfunc f() { os.Exit(1) }\n", "os.Exit"},
+		{"writing to whom it may concern", "p/p.go", "package p\nfunc f(w io.Writer) { fmt.Fprintln(w, 1) }\n", ""},
+		{"printing at the edge", "internal/cli/p.go", "package p\nfunc f() { fmt.Println(1) }\n", ""},
+
 		{"an exported function", "p/p.go", "package p\nfunc F() {}\n", "exported F"},
 		{"with a comment on something else", "p/p.go", "package p\n// Does it.\nfunc F() {}\n", "exported F"},
 		{"with a longer name in its comment", "p/p.go", "package p\n// Fast does it.\nfunc F() {}\n", "exported F"},

@@ -34,7 +34,7 @@ func breaches(f *file) []string {
 	if f.isTest() {
 		return list
 	}
-	list = slices.Concat(list, longFunctions(f), initFunctions(f), variables(f))
+	list = slices.Concat(list, longFunctions(f), initFunctions(f), variables(f), edges(f))
 	if strings.HasPrefix(f.path, "internal/") || strings.Contains(f.path, "/internal/") {
 		return list
 	}
@@ -137,6 +137,29 @@ func variables(f *file) []string {
 	return list
 }
 
+// edges refuses what only the edge of the program does: printing, and ending
+// the process.
+func edges(f *file) []string {
+	for _, edge := range []string{"cmd", "tools", "internal/cli", "internal/report"} {
+		if isBelow(f.folder, []string{edge}) {
+			return nil
+		}
+	}
+	var list []string
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		selector, is := n.(*ast.SelectorExpr)
+		if !is {
+			return true
+		}
+		switch name := qualified(selector); name {
+		case "fmt.Print", "fmt.Printf", "fmt.Println", "os.Stdout", "os.Stderr", "os.Exit", "log.Print", "log.Printf", "log.Println", "log.Fatal", "log.Fatalf":
+			list = append(list, fmt.Sprintf("%s: %s: return a value, or take an io.Writer", f.at(n), name))
+		}
+		return true
+	})
+	return list
+}
+
 func isEmbedded(doc *ast.CommentGroup) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool {
 		return strings.HasPrefix(c.Text, "//go:embed ")
@@ -170,6 +193,11 @@ func called(e ast.Expr) string {
 	if !is {
 		return ""
 	}
+	return qualified(selector)
+}
+
+// qualified is a selector on a plain name, as "os.Exit"; empty on anything else.
+func qualified(selector *ast.SelectorExpr) string {
 	pkg, is := selector.X.(*ast.Ident)
 	if !is {
 		return ""
