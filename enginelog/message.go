@@ -104,6 +104,7 @@ var (
 	reMapping     = regexp.MustCompile(`tryingtomap(\d{1,24})bytes`)
 	reMapFree     = regexp.MustCompile(`\(free:(\d{1,24})`)
 	reMapTotal    = regexp.MustCompile(`,total:(\d{1,24})\)`)
+	reHintEnd     = regexp.MustCompile(`avoidfragmentation|SeedocumentationforMemoryManagement(?:and[A-Z_]+|\(https?:[^)]{0,200}\))?|\(maycausesystemfailure\)|unoccupiedcachedmemory`)
 	reBuffer      = regexp.MustCompile(`Invalidbuffersize:` + size)
 )
 
@@ -130,9 +131,9 @@ func parse(text string, by writer, starts []start, name string) (OutOfMemory, in
 	m.TooLarge = d.find(reTooLarge) != nil
 	d.numbers()
 	d.processes()
-	d.hint()
 	m.Retried = strings.Contains(h, "memorymappingfailed")
 	m.Message = spaced(starts, d.last)
+	d.hint()
 	m.Line = d.lineAt(0)
 	m.derive()
 	return m, d.last
@@ -182,6 +183,9 @@ func (d *draft) hint() {
 		d.Hint = HintEmptyCache
 	case strings.Contains(d.text, "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0"):
 		d.Hint = HintHighWatermark
+	}
+	for _, at := range reHintEnd.FindAllStringIndex(d.text, 4) {
+		d.last = max(d.last, at[1])
 	}
 }
 

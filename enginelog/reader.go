@@ -118,13 +118,11 @@ func nextHead(text string, from int) (at, end int, ok bool) {
 	return 0, 0, false
 }
 
-// stream is that of a line's writer. A line without a prefix goes on with the
-// message that is open, unless it begins one itself.
+// stream is that of a line's writer. A line without any prefix goes on with
+// the line before, as a terminal wraps it, unless it begins a message itself.
 func (r *oomReader) stream(by writer, text string) *stream {
-	if by.name == "" && r.last != nil && r.last.open {
-		if _, _, begins := nextHead(text, 0); !begins || strings.HasPrefix(text, tried) {
-			return r.last
-		}
+	if by.bare && r.last != nil && r.last.goesOn(text) {
+		return r.last
 	}
 	const mostWriters = 256
 	key := by.name
@@ -136,6 +134,18 @@ func (r *oomReader) stream(by writer, text string) *stream {
 	}
 	r.last = r.streams[key]
 	return r.last
+}
+
+// goesOn reports whether a line can be the next part of a stream: it begins no
+// message, or the stream ended within the words that it goes on with.
+func (s *stream) goesOn(text string) bool {
+	at, end, begins := nextHead(text, 0)
+	if !begins || (s.open && text[at:end] == tried && !strings.Contains(s.text, tried)) {
+		return true
+	}
+	before := s.text[max(0, len(s.text)-tail):]
+	at, end, begins = nextHead(before+text, 0)
+	return begins && at < len(before) && end > len(before)
 }
 
 // settle forgets what is no longer needed, and ends a message that goes on for

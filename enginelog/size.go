@@ -20,7 +20,7 @@ const size = `(\d{1,24}(?:\.\d{1,6})?)(bytes|[KMG]i?B)`
 // so a number of decimals gives an interval, and its unit bounds it further.
 // The allocator for MPS did the same under the names KB, MB and GB until it
 // changed the names: 18.13 GB is 1.7 × 10.67 GiB, its default limit on a Mac
-// of 16 GiB. Worked number: "14.62 MiB" is 15,325,004 to 15,335,488 bytes.
+// of 16 GiB. Worked number: "14.62 MiB" is 15,324,939 to 15,335,424 bytes.
 func printed(number, unit string, p account.Provenance) account.Figure {
 	scaled, decimals, ok := digits(number)
 	if !ok {

@@ -11,6 +11,7 @@ type writer struct {
 	name string // "rank4", "EngineCore_DP0"; empty without a prefix
 	rank int    // −1 when the prefix does not say
 	pid  int64  // 0 when the prefix does not say
+	bare bool   // the line has no prefix at all: it may go on with the one before
 }
 
 // plain takes colours and control characters out of a line. Dropping NUL bytes
@@ -102,13 +103,14 @@ var (
 
 // prefix takes apart what stands before the message of a line.
 func prefix(text string) (writer, string) {
-	by := writer{rank: -1}
+	by := writer{rank: -1, bare: true}
 	for range 8 {
 		text = strings.TrimLeft(text, " ")
 		n := by.take(text)
 		if n == 0 {
 			break
 		}
+		by.bare = false
 		text = text[n:]
 	}
 	return by, text
