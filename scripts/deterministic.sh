@@ -9,6 +9,17 @@ root=$PWD
 # One command a line; a word is split at spaces, and @ stands for the checkout.
 commands=(
 	'--help'
+	'estimate --help'
+	'gpus'
+	'gpus --json'
+	'estimate --parameters 7000000000 --bits 16 --reserve-gib 4'
+	'estimate --parameters 7000000000 --bits 16 --reserve-gib 4 --json'
+	'estimate @/testdata/models/Llama-3.1-70B-Instruct --context 8192 --generated 1024 --sequences 32 --gpu h100-sxm'
+	'estimate @/testdata/models/Llama-3.1-70B-Instruct --context 8192 --generated 1024 --sequences 32 --gpu h100-sxm --json'
+	'explain @/testdata/snapshots/training_step.pickle'
+	'explain @/testdata/snapshots/training_step.pickle --json'
+	'explain @/testdata/oom/exhaustion.txt'
+	'explain @/testdata/oom/exhaustion.txt --json'
 )
 
 work=$(mktemp -d)

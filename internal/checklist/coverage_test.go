@@ -176,16 +176,21 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestDocument holds docs/checklist.md against the tests, and lists in its log
-// what no test covers.
-func TestDocument(t *testing.T) {
-	list := statements(t)
+// TestUncovered lists in its log what no test covers yet; it fails only on
+// calls that cannot be read.
+func TestUncovered(t *testing.T) {
 	c := readAll(t)
-	for _, s := range list {
+	for _, s := range statements(t) {
 		if len(c[s.number]) == 0 {
 			t.Logf("no test covers %d (%s): %s", s.number, s.mark, s.text)
 		}
 	}
+}
+
+// TestDocument holds docs/checklist.md against the tests.
+func TestDocument(t *testing.T) {
+	list := statements(t)
+	c := readAll(t)
 	want := render(list, c)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(document), 0o755); err != nil {
