@@ -1,0 +1,247 @@
+package snapshot
+
+import (
+	"floodmark/internal/pickle"
+	"floodmark/internal/source"
+	"floodmark/timeline"
+)
+
+// SetItems makes a row of a dict. Every dict that matters has fewer keys than
+// come at once, so one that comes twice is another form than PyTorch's.
+func (b *builder) SetItems(dict pickle.Value, items []pickle.Value) (pickle.Value, error) {
+	if c := classOf(dict); c != classEmpty && c != classUninteresting && c != classNumbers {
+		return pickle.Value{}, source.InField("", b.row.kind, "is a dict whose keys come in two parts")
+	}
+	r := &b.row
+	r.set, r.bad = 0, nil
+	b.strange = b.strange[:0]
+	for i := 0; i+1 < len(items); i += 2 {
+		key := items[i].Index()
+		f := b.word(key).field
+		if f == fieldUnknown {
+			b.strange = append(b.strange, key)
+			continue
+		}
+		r.set |= 1 << f
+		r.values[f] = items[i+1]
+	}
+	ref, err := b.classify(items)
+	if err == nil {
+		err = r.bad
+	}
+	if err != nil {
+		return pickle.Value{}, err
+	}
+	return pickle.DictRef(ref), nil
+}
+
+// classify tells the dicts apart by keys that only one kind has.
+func (b *builder) classify(items []pickle.Value) (uint64, error) {
+	r := &b.row
+	switch {
+	case r.has(fieldAction):
+		return b.known("entry", (*builder).entry)
+	case r.any(fieldTotalSize, fieldBlocks):
+		return b.known("segment", (*builder).segment)
+	case r.has(fieldState):
+		return b.known("block", (*builder).block)
+	case r.has(fieldRealSize):
+		return b.known("history", (*builder).history)
+	case r.any(fieldFilename, fieldLine):
+		return b.known("frame", (*builder).frame)
+	case r.has(fieldStage):
+		return b.known("annotation", (*builder).annotation)
+	case r.any(fieldSegments, fieldTraces):
+		return b.known("snapshot", (*builder).snapshot)
+	case r.any(fieldConf, fieldMaxSplit, fieldExpandableSegments):
+		return b.known("settings", (*builder).allocatorSettings)
+	}
+	r.kind = "dict"
+	if n, ok := b.pairs(items); ok {
+		b.numbers = append(b.numbers, n)
+		return reference(classNumbers, len(b.numbers)-1), nil
+	}
+	return reference(classUninteresting, 0), nil
+}
+
+// known makes a row of one kind and counts the keys that are not of it.
+func (b *builder) known(kind string, make func(*builder) (uint64, error)) (uint64, error) {
+	b.row.kind = kind
+	for _, key := range b.strange {
+		b.unknown.add(kind, key)
+	}
+	return make(b)
+}
+
+func (b *builder) entry() (uint64, error) {
+	r := &b.row
+	name := r.text(fieldAction)
+	e := entry{action: b.word(name).action, stream: b.streams.index(r.handle(fieldStream)), stack: b.stack(fieldFrames)}
+	if e.action == OtherAction {
+		b.actions[b.strings.At(name)]++
+	}
+	if e.action.located() {
+		r.require(fieldAddr)
+		r.require(fieldSize)
+	}
+	e.addr, e.size = r.handle(fieldAddr), r.size(fieldSize)
+	if e.action == OutOfMemory {
+		e.addr = uint64(max(r.integer(fieldDeviceFree, -1), -1))
+	}
+	e.time, e.hasTime = r.integer(fieldTime, 0), r.has(fieldTime)
+	if e.context = r.text(fieldContext); e.context != 0 && b.strings.At(e.context) == "N/A" {
+		e.context = 0
+	}
+	e.metadata = r.text(fieldMetadata)
+	if r.has(fieldPoolID) {
+		e.pool, e.hasPool = b.pool(fieldPoolID), true
+	}
+	return reference(classEntry, b.entries.add(e)), nil
+}
+
+func (b *builder) segment() (uint64, error) {
+	r := &b.row
+	r.require(fieldTotalSize)
+	r.require(fieldAddress)
+	s := Segment{
+		Address:    r.handle(fieldAddress),
+		Total:      r.size(fieldTotalSize),
+		Allocated:  r.size(fieldAllocatedSize),
+		Active:     r.size(fieldActiveSize),
+		Requested:  r.size(fieldRequestedSize),
+		Stream:     b.streams.index(r.handle(fieldStream)),
+		Pool:       b.pool(fieldSegmentPool),
+		Stack:      b.stack(fieldFrames),
+		Small:      b.strings.At(r.text(fieldSegmentType)) == "small",
+		Expandable: r.truth(fieldExpandable),
+	}
+	device := r.integer(fieldDevice, 0)
+	if device < 0 || device > maxDevice {
+		return 0, source.InField("", "segment.device", "is %d, expected an ordinal from 0 to %d", device, maxDevice)
+	}
+	s.Device = int32(device)
+	rows, err := b.list(fieldBlocks, classBlocks)
+	if err != nil {
+		return 0, err
+	}
+	s.First, s.Count = rows.first, rows.count
+	b.place(s)
+	b.count(&s)
+	b.segments = append(b.segments, s)
+	return reference(classSegment, len(b.segments)-1), nil
+}
+
+// maxDevice bounds device ordinals; a node has some tens of devices.
+const maxDevice = 1<<16 - 1
+
+// place gives blocks without an address theirs: PyTorch 2.0 writes them in
+// order, and leaves no gap.
+func (b *builder) place(s Segment) {
+	address := s.Address
+	for i := range b.blocks[s.First : s.First+s.Count] {
+		block := &b.blocks[s.First+i]
+		if !block.placed {
+			block.Address, block.placed = address, true
+		}
+		address = block.Address + uint64(block.Size)
+	}
+}
+
+// count adds the blocks up where the segment does not do so itself.
+func (b *builder) count(s *Segment) {
+	for _, block := range b.blocks[s.First : s.First+s.Count] {
+		if block.State == Allocated && !b.row.has(fieldAllocatedSize) {
+			s.Allocated += block.Size
+		}
+		if block.State != Inactive && !b.row.has(fieldActiveSize) {
+			s.Active += block.Size
+		}
+	}
+}
+
+func (b *builder) block() (uint64, error) {
+	r := &b.row
+	r.require(fieldSize)
+	name := b.strings.At(r.text(fieldState))
+	state, ok := stateNamed(name)
+	if !ok && r.bad == nil {
+		return 0, source.InField("", "block.state", "is %.40q, expected inactive, active_allocated or active_pending_free", name)
+	}
+	block := Block{
+		Address: r.handle(fieldAddress), placed: r.has(fieldAddress),
+		Size: r.size(fieldSize), Requested: r.size(fieldRequestedSize),
+		Stack: b.stack(fieldFrames), State: state,
+	}
+	if v := r.values[fieldHistory]; r.has(fieldHistory) && classOf(v) == classHistories {
+		owner := b.histories[indexOf(v)]
+		if !r.has(fieldRequestedSize) {
+			block.Requested = owner.requested
+		}
+		if block.Stack == timeline.NoStack {
+			block.Stack = owner.stack
+		}
+	} else if !r.has(fieldRequestedSize) {
+		block.Requested = block.Size
+	}
+	if state == Inactive {
+		// What the file has here is left over from the last owner.
+		block.Requested = 0
+	}
+	b.blocks = append(b.blocks, block)
+	return reference(classBlock, len(b.blocks)-1), nil
+}
+
+func (b *builder) history() (uint64, error) {
+	b.histories = append(b.histories, history{requested: b.row.size(fieldRealSize), stack: b.stack(fieldFrames)})
+	return reference(classHistory, len(b.histories)-1), nil
+}
+
+func (b *builder) frame() (uint64, error) {
+	r := &b.row
+	f := timeline.Frame{Function: r.text(fieldName), File: r.text(fieldFilename), Line: int32(r.integer(fieldLine, 0))}
+	return reference(classFrame, int(b.stacks.frame(f, b.strings))), nil
+}
+
+func (b *builder) annotation() (uint64, error) {
+	r := &b.row
+	b.annotations = append(b.annotations, Annotation{
+		Name:   b.strings.At(r.text(fieldName)),
+		Start:  b.strings.At(r.text(fieldStage)) == "START",
+		Device: int32(r.integer(fieldDevice, 0)),
+		Time:   r.integer(fieldTime, 0),
+	})
+	return reference(classAnnotation, len(b.annotations)-1), nil
+}
+
+func (b *builder) snapshot() (uint64, error) {
+	v := func(f field) pickle.Value {
+		if b.row.has(f) {
+			return b.row.values[f]
+		}
+		return pickle.Nothing()
+	}
+	b.top = top{
+		segments: v(fieldSegments), traces: v(fieldTraces), annotations: v(fieldAnnotations),
+		hostSegments: v(fieldHostSegments), hostTraces: v(fieldHostTraces),
+		settings: classOf(v(fieldSettings)) == classSettings,
+	}
+	return reference(classTop, 0), nil
+}
+
+func (b *builder) allocatorSettings() (uint64, error) {
+	r := &b.row
+	b.settings = Settings{
+		Conf:                          b.strings.At(r.text(fieldConf)),
+		MaxSplitSize:                  r.integer(fieldMaxSplit, -1),
+		GarbageCollectionThreshold:    r.real(fieldGarbage),
+		ExpandableSegments:            r.truth(fieldExpandableSegments),
+		PinnedNumRegisterThreads:      r.integer(fieldRegisterThreads, 1),
+		ReleaseLockOnCudaMalloc:       r.truth(fieldReleaseLock),
+		PinnedUseCudaHostRegister:     r.truth(fieldHostRegister),
+		GraphCaptureRecordStreamReuse: r.truth(fieldCaptureReuse),
+	}
+	if v := r.values[fieldRoundup]; r.has(fieldRoundup) && classOf(v) == classNumbers {
+		b.settings.Roundups = b.numbers[indexOf(v)]
+	}
+	return reference(classSettings, 0), nil
+}

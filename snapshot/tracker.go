@@ -1,0 +1,279 @@
+package snapshot
+
+import (
+	"slices"
+
+	"floodmark/bytesize"
+	"floodmark/timeline"
+)
+
+// granule is the unit to which the allocator rounds every request; a block is
+// never smaller.
+const granule = 512
+
+// gone marks an address whose allocation was freed in this trace.
+const gone = ^uint32(0)
+
+// tracker follows the entries of a trace and makes events of them. What is
+// freed without having been born lived before the first entry; so did what the
+// segments hold at the end and the trace never mentions.
+type tracker struct {
+	s        *Snapshot
+	r        *Recording
+	live     map[uint64]uint32 // address → index of its allocation, or gone
+	pending  []bool            // by allocation: its free was requested
+	private  bool              // some segment belongs to a private pool
+	reserved int64             // at the entry that is being followed
+
+	unbornPending []uint32 // allocations whose free was requested before the first entry
+	counts        contradictions
+}
+
+// contradictions counts where a trace and the segments disagree.
+type contradictions struct {
+	unborn, ghosts                  int // lived before the first entry: freed, or still there
+	missingFree, missingBirth       int
+	freedTwice, sizesDiffer, ending int
+}
+
+func (t *tracker) follow() {
+	t.reserved = t.r.reserved
+	for _, segment := range t.r.Segments {
+		t.private = t.private || segment.Pool != 0
+	}
+	trace := t.r.Trace
+	for i, action := range trace.Action {
+		t.reserved += action.reserves() * trace.Size[i]
+		switch action {
+		case Alloc:
+			t.born(i)
+		case FreeRequested:
+			t.request(i, t.freed(i))
+		case FreeCompleted:
+			t.complete(i, t.freed(i))
+		case Free:
+			a := t.freed(i)
+			t.request(i, a)
+			t.complete(i, a)
+		case OutOfMemory:
+			t.failed(i)
+		}
+	}
+}
+
+func (t *tracker) event(entry int, kind timeline.Kind, alloc uint32) {
+	t.r.Timeline.Events = append(t.r.Timeline.Events, timeline.Event{Kind: kind, Alloc: alloc})
+	t.r.Entries = append(t.r.Entries, int32(entry))
+}
+
+// allocation adds an allocation as an entry describes it.
+func (t *tracker) allocation(i int, stack uint32) uint32 {
+	trace := t.r.Trace
+	pool := uint32(0)
+	switch {
+	case trace.Pool != nil:
+		pool = trace.Pool[i]
+	case t.private:
+		pool = t.poolAt(trace.Addr[i])
+	}
+	return t.add(timeline.Alloc{
+		Requested: trace.Size[i], Term: timeline.NoTerm, Stack: stack, Stream: trace.Stream[i], Space: space(pool),
+	}, trace.Addr[i])
+}
+
+func (t *tracker) add(a timeline.Alloc, address uint64) uint32 {
+	r := t.r
+	r.Timeline.Allocs = append(r.Timeline.Allocs, a)
+	r.Addresses = append(r.Addresses, address)
+	r.Blocks = append(r.Blocks, -1)
+	r.Sizes = append(r.Sizes, max(bytesize.CeilDiv(a.Requested, granule)*granule, granule))
+	t.pending = append(t.pending, false)
+	return uint32(len(r.Timeline.Allocs) - 1)
+}
+
+func space(pool uint32) timeline.Space {
+	if pool != 0 {
+		return timeline.PrivatePool
+	}
+	return timeline.Caching
+}
+
+// poolAt is the pool of the segment that holds an address at the end; entries
+// name no pool before PyTorch 2.12.
+func (t *tracker) poolAt(address uint64) uint32 {
+	segments := t.r.Segments
+	i, exact := slices.BinarySearchFunc(segments, address, func(s Segment, a uint64) int {
+		switch {
+		case s.Address < a:
+			return -1
+		case s.Address > a:
+			return 1
+		}
+		return 0
+	})
+	if !exact {
+		i--
+	}
+	if i < 0 || address-segments[i].Address >= uint64(segments[i].Total) {
+		return 0
+	}
+	return segments[i].Pool
+}
+
+func (t *tracker) born(i int) {
+	address := t.r.Trace.Addr[i]
+	if a, ok := t.live[address]; ok && a != gone {
+		// The address was handed out again, so the allocation is gone: the
+		// entries of its free are missing.
+		t.counts.missingFree++
+		t.complete(i, a)
+	}
+	a := t.allocation(i, t.r.Trace.Stack[i])
+	t.live[address] = a
+	t.event(i, timeline.Born, a)
+}
+
+// freed is the allocation that an entry frees.
+func (t *tracker) freed(i int) uint32 {
+	address, size := t.r.Trace.Addr[i], t.r.Trace.Size[i]
+	a, ok := t.live[address]
+	if ok && a != gone {
+		if t.r.Timeline.Allocs[a].Requested != size {
+			t.counts.sizesDiffer++
+		}
+		return a
+	}
+	a = t.allocation(i, timeline.NoStack)
+	t.live[address] = a
+	if ok {
+		// Something else lived here during the trace, so this did not live
+		// before it: the entry of its birth is missing.
+		t.counts.missingBirth++
+		t.event(i, timeline.Born, a)
+		return a
+	}
+	t.counts.unborn++
+	t.r.Timeline.Before = append(t.r.Timeline.Before, a)
+	if t.r.Trace.Action[i] == FreeCompleted {
+		t.unbornPending = append(t.unbornPending, a)
+	}
+	return a
+}
+
+func (t *tracker) request(i int, a uint32) {
+	if t.pending[a] {
+		t.counts.freedTwice++
+		return
+	}
+	t.pending[a] = true
+	t.event(i, timeline.FreeRequested, a)
+}
+
+func (t *tracker) complete(i int, a uint32) {
+	t.event(i, timeline.FreeCompleted, a)
+	t.live[t.r.Addresses[a]] = gone
+}
+
+func (t *tracker) failed(i int) {
+	trace, tl := t.r.Trace, &t.r.Timeline
+	free := int64(trace.Addr[i])
+	f := Failure{Entry: i, Reserved: t.reserved, Capacity: -1}
+	if capacity, ok := bytesize.Add(t.reserved, free); free >= 0 && ok {
+		f.Capacity = capacity
+	}
+	t.r.Failures = append(t.r.Failures, f)
+	tl.Failures = append(tl.Failures, timeline.Failure{
+		Requested: trace.Size[i], DeviceFree: free, Stream: trace.Stream[i], Stack: trace.Stack[i],
+	})
+	t.event(i, timeline.OutOfMemory, uint32(len(tl.Failures)-1))
+}
+
+// reconcile compares what the trace leaves alive with the blocks of the
+// segments, which are the truth.
+func (t *tracker) reconcile() {
+	after := t.r.Trace.Len()
+	for _, segment := range t.r.Segments {
+		for k := range segment.Count {
+			index := segment.First + k
+			if block := &t.s.Blocks[index]; block.State != Inactive {
+				t.match(segment, block, index, after)
+			}
+		}
+	}
+	if len(t.s.Segments) == 0 && after > 0 {
+		return
+	}
+	for a := range t.r.Timeline.Allocs {
+		if t.live[t.r.Addresses[a]] == uint32(a) && t.r.Blocks[a] < 0 {
+			t.counts.ending++
+			t.complete(after, uint32(a))
+		}
+	}
+}
+
+// match finds the allocation of an active block, or adds it.
+func (t *tracker) match(segment Segment, block *Block, index, after int) {
+	a, ok := t.live[block.Address]
+	if !ok || a == gone {
+		a = t.add(timeline.Alloc{
+			Requested: block.Requested, Term: timeline.NoTerm, Stack: block.Stack, Stream: segment.Stream, Space: space(segment.Pool),
+		}, block.Address)
+		t.live[block.Address] = a
+		if ok {
+			t.counts.missingBirth++
+			t.event(after, timeline.Born, a)
+		} else {
+			t.counts.ghosts++
+			t.r.Timeline.Before = append(t.r.Timeline.Before, a)
+		}
+	} else if t.r.Timeline.Allocs[a].Requested != block.Requested {
+		t.counts.sizesDiffer++
+	}
+	t.r.Blocks[a], t.r.Sizes[a] = int32(index), block.Size
+	if block.State == PendingFree && !t.pending[a] {
+		t.pending[a] = true
+		t.unbornPending = append(t.unbornPending, a)
+	}
+}
+
+// conclude adds what can be told only now, and the warnings.
+func (t *tracker) conclude() {
+	tl, c := &t.r.Timeline, t.counts
+	tl.Truncated = t.r.Trace.Len() > 0 && c.unborn+c.ghosts > 0
+	t.requestEarly()
+	t.r.warn(c.missingFree, "free_missing", "allocations have no free in the trace although their address was handed out again: they end there")
+	t.r.warn(c.missingBirth, "birth_missing", "frees or blocks have no birth in the trace although their address was used before: they begin there")
+	t.r.warn(c.freedTwice, "freed_twice", "frees were requested for an allocation that was already being freed: they are left out")
+	t.r.warn(c.sizesDiffer, "sizes_differ", "frees or blocks name another size than the birth of their allocation")
+	t.r.warn(c.ending, "end_differs", "allocations are alive at the end of the trace and not in the segments: they end after the last entry")
+	if len(t.s.Segments) == 0 && t.r.Trace.Len() > 0 {
+		t.r.warn(1, "no_segments", "snapshot without segments: levels count from the first entry and are lower bounds")
+	}
+}
+
+// requestEarly puts the requests that the trace does not show before its first
+// entry. Where no request is recorded at all, requests were left out and a free
+// is both at once.
+func (t *tracker) requestEarly() {
+	requested := slices.Contains(t.r.Trace.Action, FreeRequested)
+	var early []timeline.Event
+	for _, a := range t.unbornPending {
+		if requested || t.r.Trace.Len() <= 1 || t.r.Blocks[a] >= 0 {
+			early = append(early, timeline.Event{Kind: timeline.FreeRequested, Alloc: a})
+		}
+	}
+	if len(early) == 0 {
+		return
+	}
+	tl := &t.r.Timeline
+	tl.Events = append(early, tl.Events...)
+	t.r.Entries = append(slices.Repeat([]int32{-1}, len(early)), t.r.Entries...)
+}
+
+// text is a string of the snapshot.
+func (s *Snapshot) text(index uint32) string {
+	if int(index) >= len(s.Stacks.Strings) {
+		return ""
+	}
+	return s.Stacks.Strings[index]
+}
