@@ -52,6 +52,7 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 // layers are all sparse state it as the size of the feed-forward network.
 func (s section) expertWidth() int64 {
 	if w, ok := s.number(keyExpertWidth); ok {
+		s.has(keyFFN) // the width of dense layers, of which there may be none
 		return w
 	}
 	return s.need(keyFFN)

@@ -111,26 +111,37 @@ type piece struct {
 	bias  flag
 	bare  bool // the name is the tensor's, not its module's
 	when  flag
+	each  string // key of a list: one such module for each item, its index in place of the name's "*"
 }
 
 // pieces adds modules that are there by their flags.
 func (c scope) pieces(e sections, list []piece) {
-	s := e[""]
 	for _, p := range list {
-		if p.when != "" && !s.is(p.when) {
-			continue
+		switch {
+		case p.when != "" && !e[""].is(p.when):
+		case p.each == "":
+			c.piece(e, p)
+		default:
+			for i := range e[""].list(p.each) {
+				each := p
+				each.name = strings.Replace(p.name, "*", strconv.Itoa(i), 1)
+				c.piece(e, each)
+			}
 		}
-		var shape []int64
-		for size := range strings.FieldsSeq(p.shape) {
-			shape = append(shape, e.eval(size))
-		}
-		if p.bare {
-			c.add(p.role, p.class, p.name, shape...)
-			continue
-		}
-		c.add(p.role, p.class, p.name+".weight", shape...)
-		if s.is(p.bias) {
-			c.add(biasOf(p.role), parameter, p.name+".bias", shape[0])
-		}
+	}
+}
+
+func (c scope) piece(e sections, p piece) {
+	var shape []int64
+	for size := range strings.FieldsSeq(p.shape) {
+		shape = append(shape, e.eval(size))
+	}
+	if p.bare {
+		c.add(p.role, p.class, p.name, shape...)
+		return
+	}
+	c.add(p.role, p.class, p.name+".weight", shape...)
+	if e[""].is(p.bias) {
+		c.add(biasOf(p.role), parameter, p.name+".bias", shape[0])
 	}
 }

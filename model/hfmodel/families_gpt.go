@@ -64,7 +64,7 @@ func gptFamilies() []family {
 // families is every family that is known.
 func families() []family {
 	var all []family
-	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies()} {
+	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), towerFamilies(), multimodalFamilies()} {
 		all = append(all, rows...)
 	}
 	return all

@@ -25,6 +25,8 @@ func sparseFamilies() []family {
 			attn: attention{bias: "qkv_bias=true"}, experts: &experts{}}}},
 		{types: "qwen3_moe", classes: "Qwen3Moe", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + qwenExperts,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}, experts: &experts{}}}},
+		{types: "qwen3_vl_moe_text", stacks: []*stack{{names: llamaNames + qwenExperts + " e_gate_up=gate_up_proj",
+			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}, experts: &experts{fused: true}}}},
 		{types: "olmoe", classes: "Olmoe", stacks: []*stack{{names: llamaNames + qwenExperts, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: allHeads}, experts: &experts{}}},
 			defaults: "num_experts=64 num_experts_per_tok=8"},
 		{types: "deepseek deepseek_v2", classes: "Deepseek DeepseekV2", stacks: []*stack{{names: llamaNames + deepseekExperts, attn: attentionBias("attention_bias"),

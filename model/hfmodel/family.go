@@ -44,6 +44,10 @@ type part struct {
 	inline bool   // a configuration without the object has its keys at the top
 	use    string // "" for the use of the whole model
 	when   flag
+
+	fixed    bool   // the object's own model_type says nothing
+	untied   bool   // the class around it stores the head even where it is tied
+	defaults string // beside those of its family
 }
 
 // stack is a run of layers as a row describes it, with what stands before and
@@ -54,7 +58,6 @@ type stack struct {
 	kind      model.StackKind   // "" is a decoder
 	rename    map[string]string // keys of this stack alone
 	tied      bool              // what the class assumes when tie_word_embeddings is absent
-	untiable  bool              // the class ignores tie_word_embeddings
 	headBias  flag
 	norm      model.NormKind // "" is an RMS norm
 	normBias  flag

@@ -8,8 +8,8 @@ import (
 
 // head adds what stands after the last layer, according to what the class is
 // used for: a head over the vocabulary, a classifier, or nothing.
-func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, use string) {
-	if pieces, own := k.heads[use]; own {
+func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, at site) {
+	if pieces, own := k.heads[at.use]; own {
 		s.is("tie_word_embeddings")
 		c.pieces(e, pieces)
 		return
@@ -18,32 +18,36 @@ func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, 
 		s.is("tie_word_embeddings")
 		return
 	}
-	switch use {
+	switch at.use {
 	case "Model", "EncoderModel":
 		s.is("tie_word_embeddings")
 		return
 	case "ForSequenceClassification", "ForTokenClassification":
 		s.is("tie_word_embeddings")
-		c.linear(model.RoleClassifier, "score", hidden, s.labels(), model.RoleClassifier, use == "ForTokenClassification")
+		c.linear(model.RoleClassifier, "score", hidden, s.labels(), model.RoleClassifier, at.use == "ForTokenClassification")
 		return
 	}
 	vocab := s.need(keyVocab)
-	at := c.add(model.RoleHead, linear, k.slot["head"]+".weight", vocab, s.or("word_embed_proj_dim", hidden))
-	if s.tied(k) && at != model.NotTied {
-		c.drafts[at].TiedTo = table
+	head := c.add(model.RoleHead, linear, k.slot["head"]+".weight", vocab, s.or("word_embed_proj_dim", hidden))
+	if s.tied(k) && !at.untied && head != model.NotTied {
+		c.drafts[head].TiedTo = table
 	}
 	if s.is(k.headBias) {
 		c.add(model.RoleHeadBias, parameter, k.slot["head"]+".bias", vocab)
 	}
 }
 
-// tied reports whether the head is the token embedding.
+// tied reports whether the head is the token embedding: by the object itself,
+// else by the one around it, else by what the class assumes.
 func (s section) tied(k *stack) bool {
-	on := flag("tie_word_embeddings")
-	if k.tied {
-		on = "tie_word_embeddings=true"
+	const key = "tie_word_embeddings"
+	if !s.has(key) && s.parent != nil && s.parent.has(key) {
+		return s.parent.is(key)
 	}
-	return s.is(on) || k.untiable && k.tied
+	if k.tied {
+		return s.is(key + "=true")
+	}
+	return s.is(key)
 }
 
 // labels is how many classes a classifier has: two when the configuration

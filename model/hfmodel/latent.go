@@ -23,6 +23,7 @@ func (c scope) attendLatent(s section, k *stack, hidden int64) model.LatentAtten
 	if l.ValueDim == 0 {
 		l.ValueDim = int(hidden) / max(1, l.QueryHeads)
 	}
+	s.has(keyKVHeads + "|" + keyHeadDim + "|qk_head_dim") // they follow from the ranks
 	heads, kv := int64(l.QueryHeads), int64(l.KVRank)
 	query := heads * int64(l.NopeDim+l.RopeDim)
 	in := c.under(k.slot["latent"])

@@ -57,20 +57,37 @@ func shapesWeights(key string) bool {
 }
 
 // sizeless is the reviewed list of keys that change no tensor's shape: token
-// ids, rates, epsilons, initialisation, rotary settings, sampling, and what
-// the authors tell about training.
+// ids, rates, epsilons, initialisation, rotary settings, routing, sampling,
+// how images are cut, and what authors tell about training.
 func sizeless(key string) bool {
-	for _, suffix := range strings.Fields("_token_id _token_ids _token_index _eps _epsilon _dropout _pdrop _coef _coeff _std _theta" +
-		" _prob _scale _scaling _init _factor _multiplier _version _softcapping _temperature _penalty _alpha _beta _rate") {
+	for suffix := range strings.FieldsSeq(sizelessEndings) {
 		if strings.HasSuffix(key, suffix) {
+			return true
+		}
+	}
+	for prefix := range strings.FieldsSeq(sizelessBeginnings) {
+		if strings.HasPrefix(key, prefix) {
 			return true
 		}
 	}
 	return listed(sizelessKeys, key)
 }
 
-const sizelessKeys = "initializer_range rope_scaling rope_theta rope_parameters rotary_base rotary_emb_base pretraining_tp use_cache eps dropout" +
-	" id2label label2id auto_map task_specific_params transformers_version norm_topk_prob max_window_layers" +
-	" context_window_size prefill_chunk_size tensor_parallel_shards max_batch_size position_embedding_base conv_template" +
-	" num_labels architectures temperature top_p top_k num_beams max_length min_length length_penalty" +
-	" bad_words_ids sep_token_id router_aux_loss_coef torch_dtype dtype query_pre_attn_scalar"
+const (
+	sizelessEndings = "_token_id _token_ids _token_index _eps _epsilon _dropout _pdrop _coef _coeff _std _theta _prob _scale _scaling _init" +
+		" _factor _multiplier _version _softcapping _temperature _penalty _alpha _beta _rate _noise _freq_base _base_freq _gain _seed _lr" +
+		" _token_interval _bos_id _eos_id _start_id _end_id _cost _coefficient _loss_weight _limit _weight_decay _fusion"
+	sizelessBeginnings = "rope_ rotary_emb_ time_step_ summary_ num_beam num_return_ tokenizer_ mm_tokens_ initializer_ init_ mask_ no_repeat_"
+	sizelessKeys       = "eps dropout use_cache id2label label2id auto_map task_specific_params transformers_version norm_topk_prob pretraining_tp" +
+		" context_window_size prefill_chunk_size tensor_parallel_shards max_batch_size position_embedding_base conv_template" +
+		" num_labels architectures temperature top_p top_k typical_p diversity_penalty max_length min_length bad_words_ids" +
+		" torch_dtype dtype query_pre_attn_scalar max_window_layers original_max_position_embeddings initial_context_length" +
+		" no_rope_layers no_rope_layer_interval sliding_window sliding_window_size attention_chunk_size" +
+		" ep_size n_group topk_group num_expert_group moe_router_topk num_logits_to_keep rescale_every" +
+		" vision_feature_layer image_seq_length mm_tokens_per_image image_token_length vision_soft_tokens_per_image default_output_length" +
+		" num_image_tokens query_num ignore_index tokens_per_second window_size fullatt_block_indexes chunk_size_feed_forward" +
+		" force_bos_token_to_be_generated offset_alibi skip_bias_add post_layer_norm apply_residual_connection_post_layernorm" +
+		" alibi_bias_max suppress_tokens begin_suppress_tokens mrope_section min_dynamic_patch max_dynamic_patch force_image_size select_layer" +
+		" image_grid_pinpoints attention_multiplier embedding_multiplier logits_scaling residual_multiplier scale_emb dim_model_base scale_depth" +
+		" pruned_heads classifier_dropout_prob gradient_clipping"
+)

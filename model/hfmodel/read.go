@@ -1,6 +1,8 @@
 package hfmodel
 
 import (
+	"strings"
+
 	"floodmark/dtype"
 	"floodmark/internal/source"
 	"floodmark/model"
@@ -44,7 +46,7 @@ func parse(src source.Source) (*value, error) {
 
 // isConfiguration reports whether an object describes a model at all.
 func isConfiguration(s section) bool {
-	for _, key := range []string{"model_type", "architectures"} {
+	for _, key := range []string{"model_type", "architectures", "_class_name"} {
 		if s.object.get(key) != nil {
 			return true
 		}
@@ -59,7 +61,7 @@ func (b *builder) build(s section) {
 	}
 	f, ok := familyOf(b.model.Type, architecture)
 	if !ok {
-		b.doubt("model_type", b.model.Type+" "+architecture, "this kind of model is not known here")
+		b.doubt("model_type", strings.TrimSpace(b.model.Type+" "+architecture+" "+s.text("_class_name")), "this kind of model is not known here")
 		return
 	}
 	if architecture != "" && !classKnown(architecture) {
@@ -74,14 +76,63 @@ func (b *builder) build(s section) {
 func (b *builder) family(s section, f family, at site) {
 	s.defaults, s.rename = fields(f.defaults), f.rename
 	at.base = f.base
+	e := sections{"": s}
+	for _, p := range f.parts {
+		if p.when == "" || s.is(p.when) {
+			e[p.name] = b.part(s, p, at, e)
+		}
+	}
+	at.parts = e
 	for _, k := range f.stacks {
 		b.stackUp(s, k, at)
 	}
+	b.outside(at.prefix).pieces(e, f.around)
 }
 
-// format is the element format that the configuration declares.
+// part builds the model of a nested object, and returns it as expressions
+// read it.
+func (b *builder) part(s section, p part, at site, others sections) section {
+	own, stated := s.sub(p.key)
+	inlined := !stated && p.inline
+	if inlined {
+		own = s
+	}
+	kind := own.text("model_type")
+	f, ok := familyOf(p.of, "")
+	if !p.fixed && !inlined && stated {
+		class := strings.Join(own.texts("architectures"), " ")
+		named, known := familyOf(kind, class)
+		if known {
+			f, ok = named, true
+		} else if kind+class != "" {
+			ok = false
+		}
+	}
+	if !ok || !stated && !inlined && f.defaults == "" {
+		b.doubt(s.path+p.key, kind, "the sizes of this part are not stated, or its kind is not known here")
+		return own
+	}
+	f.defaults += " " + p.defaults
+	use := p.use
+	if use == "" {
+		use = at.use
+	}
+	own.parent = &s
+	b.family(own, f, site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, parts: others})
+	own.defaults, own.rename = fields(f.defaults), f.rename
+	return own
+}
+
+// format is the element format that the configuration declares, at the top or
+// in the part that describes the text model.
 func (s section) format() dtype.Format {
-	name := s.text(keyDType)
+	name := s.text(keyDType + "|text_config.torch_dtype|text_config.dtype|llm_config.torch_dtype|language_config.torch_dtype" +
+		"|thinker_config.torch_dtype|thinker_config.dtype|llm_cfg.torch_dtype")
+	for _, old := range []string{"bf16", "fp16", "fp32"} {
+		if s.is(flag(old)) && name == "" {
+			name = strings.Replace(old, "bf16", "bfloat16", 1)
+		}
+	}
 	if name == "" {
 		return dtype.Unknown
 	}

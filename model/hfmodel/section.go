@@ -46,6 +46,7 @@ type section struct {
 	path     string // "text_config." before the keys of a nested object
 	defaults map[string]string
 	rename   map[string]string // spellings that one family uses instead of the common ones
+	parent   *section          // the object around it, where a part of a model stands in another
 	layer    int               // which item counts where a list states a size layer by layer; −1 outside the layers
 }
 

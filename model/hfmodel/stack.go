@@ -12,6 +12,7 @@ type site struct {
 	prefix string // before the names of its tensors
 	base   string // what its names begin with that the bare model lacks
 	use    string // what the class is used for: "ForCausalLM"
+	untied bool   // a tied head is stored all the same
 	parts  sections
 }
 
@@ -38,7 +39,7 @@ func (b *builder) stackUp(s section, k *stack, at site) {
 		out.norm(model.RoleFinalNorm, k.slot["final"], k.residualNorm(s, hidden))
 	}
 	out.pieces(e, k.after)
-	out.head(s, k, e, table, hidden, at.use)
+	out.head(s, k, e, table, hidden, at)
 	if k.predict != nil {
 		b.predict(s, k, e, at, hidden, count)
 	}
