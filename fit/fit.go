@@ -48,42 +48,49 @@ type Budget struct {
 // Decide answers for every rank of every account. Ranks without a budget, and
 // no accounts at all, cannot be told.
 func Decide(basis Basis, accounts []account.Account, budgets map[int]Budget) Verdict {
-	worst := Verdict{Value: CannotTell, Basis: basis, Reasons: []string{"there is no account to judge"}}
-	for i, a := range accounts {
-		for j, rank := range a.Ranks {
-			v := decideRank(basis, a, rank, budgets)
-			if i == 0 && j == 0 || worse(v, worst) {
-				worst = v
+	worst := judgement{Verdict: Verdict{Value: CannotTell, Reasons: []string{"there is no account to judge"}}}
+	first := true
+	for _, a := range accounts {
+		for _, rank := range a.Ranks {
+			j := decideRank(a, rank, budgets)
+			if first || j.worse(worst) {
+				worst, first = j, false
 			}
 		}
 	}
-	return worst
+	worst.Basis = basis
+	return worst.Verdict
 }
 
-// worse orders verdicts: what cannot run, then what does not fit, then what
-// nobody can say; among equals the one with less headroom.
-func worse(a, b Verdict) bool {
+// judgement is a verdict, and the least that its process must hold.
+type judgement struct {
+	Verdict
+	least int64
+}
+
+// worse orders judgements: what cannot run, then what does not fit, then what
+// nobody can say; among equals the one that is known to need more.
+func (j judgement) worse(than judgement) bool {
 	order := map[Value]int{NotRunnable: 0, DoesNotFit: 1, CannotTell: 2, Fits: 3}
-	if order[a.Value] != order[b.Value] {
-		return order[a.Value] < order[b.Value]
+	if order[j.Value] != order[than.Value] {
+		return order[j.Value] < order[than.Value]
 	}
-	return a.Headroom.Low() < b.Headroom.Low()
+	return j.least > than.least
 }
 
-func decideRank(basis Basis, a account.Account, rank int, budgets map[int]Budget) Verdict {
+func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
+	answer := judgement{Verdict: Verdict{Value: CannotTell, Rank: rank, Reasons: []string{fmt.Sprintf("no card is named for rank %d", rank)}}}
 	budget, ok := budgets[rank]
 	if !ok {
-		return Verdict{Value: CannotTell, Basis: basis, Rank: rank, Reasons: []string{fmt.Sprintf("no card is named for rank %d", rank)}}
+		return answer
 	}
-	answer := Verdict{Value: Fits, Basis: basis, Rank: rank, Reasons: []string{"there is no phase to judge"}}
-	if len(a.Phases) == 0 {
-		answer.Value = CannotTell
-	}
+	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
-		v := decidePhase(a, phase, budget)
-		v.Basis, v.Rank = basis, rank
-		if i == 0 || worse(v, answer) {
-			answer = v
+		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low()}
+		j.Rank = rank
+		// Of phases that need the same, the later one holds what came before it.
+		if i == 0 || !answer.worse(j) {
+			answer = j
 		}
 	}
 	return answer

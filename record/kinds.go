@@ -8,6 +8,21 @@ type Estimate struct {
 	Ranks    []Rank     `json:"ranks"`
 	Capacity *Capacity  `json:"capacity"`
 	Verdict  *Verdict   `json:"verdict"` // null without a card
+	// Preparation is the answer to a parameter count and a width; null where
+	// there is a model.
+	Preparation *Preparation `json:"preparation"`
+}
+
+// Preparation is arithmetic before any model is chosen: a payload of weights,
+// and a reserve that somebody assumed. It proves no fit.
+type Preparation struct {
+	Parameters   int64    `json:"parameters"`
+	Bits         int      `json:"bits"`
+	WeightsBytes int64    `json:"weights_bytes"`
+	ReserveBytes int64    `json:"reserve_bytes"`
+	TotalBytes   int64    `json:"total_bytes"`
+	Excluded     []string `json:"excluded"`
+	Caveats      []string `json:"caveats"`
 }
 
 // ModelFacts are the model's totals.
@@ -152,30 +167,30 @@ type Verdict struct {
 type Snapshot struct {
 	Head
 	Source  string           `json:"source"`
-	Era     *string          `json:"era"`
 	Devices []SnapshotDevice `json:"devices"`
 }
 
 // SnapshotDevice is one device of a snapshot. Moments are indexes of trace
 // entries; −1 is before the first.
 type SnapshotDevice struct {
-	Device             int            `json:"device"`
-	Events             int            `json:"events"`
-	Segments           int            `json:"segments"`
-	Blocks             int            `json:"blocks"`
-	PeakRequestedBytes *int64         `json:"peak_requested_bytes"`
-	PeakAllocatedBytes *int64         `json:"peak_allocated_bytes"`
-	PeakReservedBytes  *int64         `json:"peak_reserved_bytes"`
-	PeakEvent          *int64         `json:"peak_event"`
-	EndRequestedBytes  *int64         `json:"end_requested_bytes"`
-	EndAllocatedBytes  *int64         `json:"end_allocated_bytes"`
-	EndActiveBytes     *int64         `json:"end_active_bytes"`
-	EndReservedBytes   *int64         `json:"end_reserved_bytes"`
-	Truncated          bool           `json:"truncated"`
-	Composition        []Share        `json:"composition"`
-	Top                []TopStack     `json:"top"`
-	Streams            []StreamPool   `json:"streams"`
-	Fragmentation      *Fragmentation `json:"fragmentation"`
+	Device                int            `json:"device"`
+	Events                int            `json:"events"`
+	Segments              int            `json:"segments"`
+	Blocks                int            `json:"blocks"`
+	PeakRequestedBytes    *int64         `json:"peak_requested_bytes"`
+	PeakAllocatedBytes    *int64         `json:"peak_allocated_bytes"`
+	PeakAllocatedLowBytes *int64         `json:"peak_allocated_low_bytes,omitempty"`
+	PeakReservedBytes     *int64         `json:"peak_reserved_bytes"`
+	PeakEvent             *int64         `json:"peak_event"`
+	EndRequestedBytes     *int64         `json:"end_requested_bytes"`
+	EndAllocatedBytes     *int64         `json:"end_allocated_bytes"`
+	EndActiveBytes        *int64         `json:"end_active_bytes"`
+	EndReservedBytes      *int64         `json:"end_reserved_bytes"`
+	Truncated             bool           `json:"truncated"`
+	Composition           []Share        `json:"composition"`
+	Top                   []TopStack     `json:"top"`
+	Streams               []StreamPool   `json:"streams"`
+	Fragmentation         *Fragmentation `json:"fragmentation"`
 }
 
 // TopStack is the allocations of one stack that are alive at the peak.
@@ -207,23 +222,49 @@ type Fragmentation struct {
 type Log struct {
 	Head
 	Source        string      `json:"source"`
-	Format        string      `json:"format"`
 	Components    []Component `json:"components"`
-	NotUnderstood int         `json:"not_understood"` // lines
-	// The rest is of an out-of-memory text, and null in other logs.
+	Settings      []Setting   `json:"settings"` // allocator settings that the text shows as in force
+	Lines         int         `json:"lines"`
+	NotUnderstood int         `json:"not_understood"` // lines, blank ones aside
+	// RequestBytes and Class are those of the first failure; null when none is
+	// in the text.
+	RequestBytes     *int64        `json:"request_bytes"`
+	RequestLowBytes  *int64        `json:"request_low_bytes,omitempty"`
+	RequestHighBytes *int64        `json:"request_high_bytes,omitempty"`
+	Class            *string       `json:"class"`
+	OutOfMemory      []OutOfMemory `json:"out_of_memory"`
+}
+
+// OutOfMemory is one failed request of a log. Class is spill, absurd_size,
+// limit_outside_allocator, exhaustion, fragmentation_plausible or cannot_tell.
+type OutOfMemory struct {
+	Line             int      `json:"line"`
+	Repeats          int      `json:"repeats"` // how often the text prints it again
+	Rank             *int     `json:"rank"`
+	Device           *int     `json:"device"`
+	Backend          *string  `json:"backend"`
+	Message          string   `json:"message"`
 	RequestBytes     *int64   `json:"request_bytes"`
 	RequestLowBytes  *int64   `json:"request_low_bytes,omitempty"`
 	RequestHighBytes *int64   `json:"request_high_bytes,omitempty"`
-	Class            *string  `json:"class"`
-	ClassReason      *string  `json:"class_reason"`
-	Settings         []string `json:"settings"` // allocator settings that the text shows as on
+	Class            string   `json:"class"`
+	Possible         []string `json:"possible"` // what it can be, where the class is cannot_tell
+	Because          string   `json:"because"`
 	Advice           []Advice `json:"advice"`
+}
+
+// Setting is an allocator setting.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Line  int    `json:"line"`
 }
 
 // Component is one figure of a log: who holds it, where, and of which kind.
 type Component struct {
 	Component string `json:"component"`
-	Device    string `json:"device"`
+	Rank      *int   `json:"rank"`
+	Device    *int   `json:"device"`
 	Kind      string `json:"kind"`
 	Bytes     *int64 `json:"bytes"`
 	LowBytes  *int64 `json:"low_bytes,omitempty"`
@@ -231,11 +272,11 @@ type Component struct {
 	Line      int    `json:"line"`
 }
 
-// Advice is one change, and whether it can touch what failed.
+// Advice is one change, and what it could do: helps, does_not_help or may_help.
 type Advice struct {
-	Code  string `json:"code"`
-	Helps bool   `json:"helps"`
-	Text  string `json:"text"`
+	Code   string `json:"code"`
+	Effect string `json:"effect"`
+	Text   string `json:"text"`
 }
 
 // GPUs is the catalogue of cards.

@@ -1,0 +1,118 @@
+package floodmark
+
+import (
+	"context"
+	"fmt"
+
+	"floodmark/account"
+	"floodmark/device"
+	"floodmark/estimate"
+	"floodmark/estimate/eager"
+	"floodmark/fit"
+	"floodmark/model"
+	"floodmark/model/load"
+	"floodmark/parallel"
+	"floodmark/record"
+	"floodmark/workload"
+)
+
+// Request is what an estimate is asked about.
+type Request struct {
+	Model    *model.Model
+	Workload workload.Workload
+	Card     *device.Card    // the card under every rank; nil asks for no verdict
+	Platform device.Platform // where the card is used; empty for device.UnknownPlatform
+}
+
+// Prediction is what an estimate gives.
+type Prediction struct {
+	Request  Request
+	Engine   estimate.Engine
+	Capacity *estimate.Capacity
+	Budgets  map[int]fit.Budget // by rank; empty without a card
+	Verdict  *fit.Verdict       // nil without a card
+
+	accounts []account.Account // one a class of equal ranks
+}
+
+// LoadModel reads the model at a path: a Hugging Face folder or its
+// config.json.
+func LoadModel(path string) (*model.Model, error) { return load.Open(path) }
+
+// FindCard is the catalogue's card of that name: "h100", "rtx-4090".
+func FindCard(name string) (device.Card, error) { return device.Find(name) }
+
+// Estimate predicts the memory of a workload on each rank, and with a card
+// decides whether it fits.
+func Estimate(ctx context.Context, r Request) (*Prediction, error) {
+	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
+	if err != nil {
+		return nil, fmt.Errorf("dividing the model: %w", err)
+	}
+	p := &Prediction{Request: r, Engine: eager.Engine{}}
+	for _, plan := range plans {
+		in := estimate.Input{Model: r.Model, Plan: plan, Workload: &r.Workload, Memory: memory(r)}
+		result, err := p.Engine.Estimate(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
+		}
+		p.accounts = append(p.accounts, result.Timeline.Account())
+		p.Capacity = result.Capacity
+	}
+	p.decide()
+	return p, nil
+}
+
+// Accounts is one account a class of equal ranks.
+func (p *Prediction) Accounts() []account.Account { return p.accounts }
+
+// memory is what an engine may know of the card.
+func memory(r Request) estimate.Memory {
+	if r.Card == nil {
+		return estimate.Memory{}
+	}
+	return estimate.Memory{Total: budget(*r.Card, r.Platform).Capacity, Name: r.Card.Name, Arch: r.Card.Arch}
+}
+
+// decide puts the requested card under every rank and asks for the verdict.
+func (p *Prediction) decide() {
+	if p.Request.Card == nil {
+		return
+	}
+	p.Budgets = map[int]fit.Budget{}
+	for _, a := range p.accounts {
+		for _, rank := range a.Ranks {
+			p.Budgets[rank] = budget(*p.Request.Card, p.Request.Platform)
+		}
+	}
+	v := fit.Decide(fit.Calculated, p.accounts, p.Budgets)
+	p.Verdict = &v
+}
+
+// budget is the whole of a card, of which nobody declared another owner.
+func budget(c device.Card, platform device.Platform) fit.Budget {
+	name := c.Name
+	if name == "" {
+		name = c.ID
+	}
+	if platform == "" {
+		platform = device.UnknownPlatform
+	}
+	return fit.Budget{
+		Card:     name,
+		Capacity: c.Reported(platform),
+		Others: account.Zero("no other owner of the card was declared",
+			account.Provenance{Origin: account.Assumed, Scope: account.Device}),
+	}
+}
+
+// Evidence is anything that says what memory was or would be: a snapshot, an
+// out-of-memory text, a record, a prediction.
+type Evidence interface {
+	// Accounts is what the evidence says, one account a class of equal ranks
+	// and device.
+	Accounts() []account.Account
+	// Record is the document of the evidence, a pointer to a type of package
+	// record.
+	Record(record.Tool) any
+}

@@ -1,0 +1,80 @@
+package accuracy
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Status says how a row came out.
+type Status string
+
+const (
+	Exact Status = "exact"
+	Wrong Status = "wrong" // another figure
+	Miss  Status = "miss"  // no figure: unknown, or the input was refused
+)
+
+// Row is one scored fact.
+type Row struct {
+	Table    string `json:"table"`
+	Name     string `json:"name"`     // the file or model
+	Quantity string `json:"quantity"` // what was compared
+	Want     int64  `json:"want"`
+	Got      *int64 `json:"got"`
+	Why      string `json:"why,omitempty"` // what the program says instead of a figure
+}
+
+// Status is exact, wrong or a miss.
+func (r Row) Status() Status {
+	switch {
+	case r.Got == nil:
+		return Miss
+	case *r.Got == r.Want:
+		return Exact
+	}
+	return Wrong
+}
+
+// Table is the rows of one kind of fact.
+type Table struct {
+	Name   string
+	About  string // what is compared with what, in a sentence
+	Source string // where the facts come from
+	Rows   []Row
+}
+
+// Tables lists the tables that this version scores, without rows.
+func Tables() []Table {
+	return []Table{
+		{Name: "parameters", About: "parameters or stored bytes of a checkpoint, from config.json alone, against the published total",
+			Source: "safetensors indexes, file sizes and totals of public checkpoints"},
+		{Name: "snapshots", About: "totals and peaks of recorded PyTorch memory snapshots, against an independent count",
+			Source: "snapshots in public repositories"},
+	}
+}
+
+// Count is how many rows came out that way.
+func (t Table) Count(s Status) int {
+	n := 0
+	for _, r := range t.Rows {
+		if r.Status() == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Fill hands rows to the tables that they name, in a fixed order.
+func Fill(tables []Table, rows []Row) []Table {
+	for i := range tables {
+		for _, r := range rows {
+			if r.Table == tables[i].Name {
+				tables[i].Rows = append(tables[i].Rows, r)
+			}
+		}
+		slices.SortStableFunc(tables[i].Rows, func(a, b Row) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Quantity, b.Quantity))
+		})
+	}
+	return tables
+}

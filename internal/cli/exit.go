@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+
+	"floodmark/device"
+	"floodmark/internal/source"
+	"floodmark/parallel"
+	"floodmark/record"
+)
+
+// Exit codes, as every command's help lists them.
+const (
+	exitDone         = 0   // done, and fits or no card was named
+	exitError        = 1   // an error
+	exitImpossible   = 2   // measurement impossible: PyTorch or GPU missing
+	exitDoesNotFit   = 3   // does not fit, or not runnable
+	exitCannotTell   = 4   // cannot tell
+	exitDiffers      = 5   // differs beyond the tolerance
+	exitUsage        = 64  // usage
+	exitInterrupted  = 130 // interrupted
+	exitStatusHeader = `
+EXIT STATUS
+   0  done; with a card: it fits
+   1  an error
+   2  measurement impossible: PyTorch or a GPU is missing
+   3  does not fit, or cannot run
+   4  cannot tell
+   5  differs beyond the tolerance
+  64  the command line is wrong
+ 130  interrupted
+`
+)
+
+// usageError is a command line that is wrong.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// verdictError carries the exit code of an answer. Nothing is printed for it:
+// the answer has been.
+type verdictError struct{ code int }
+
+func (e *verdictError) Error() string { return "the answer is in the exit code" }
+
+// verdictExit is the exit code of a verdict; nil when it fits or none was
+// asked for.
+func verdictExit(v *record.Verdict) error {
+	if v == nil {
+		return nil
+	}
+	switch v.Value {
+	case "does_not_fit", "not_runnable":
+		return &verdictError{exitDoesNotFit}
+	case "cannot_tell":
+		return &verdictError{exitCannotTell}
+	}
+	return nil
+}
+
+// classify gives an error its code in the record and its exit code.
+func classify(err error) (code string, exit int) {
+	var usage *usageError
+	var format *source.FormatError
+	var name *device.NameError
+	var layout *parallel.NotSupportedError
+	switch {
+	case errors.As(err, &usage):
+		return "usage", exitUsage
+	case errors.As(err, &name):
+		return "unknown_card", exitUsage
+	case errors.As(err, &format):
+		return "malformed", exitError
+	case errors.As(err, &layout):
+		return "not_runnable", exitDoesNotFit
+	case errors.Is(err, source.ErrNotThisFormat):
+		return "not_recognised", exitError
+	case errors.Is(err, record.ErrExists):
+		return "exists", exitError
+	case errors.Is(err, fs.ErrNotExist):
+		return "not_found", exitError
+	}
+	return "error", exitError
+}
+
+// errorRecord is an error as a document.
+func errorRecord(err error, tool record.Tool) (*record.Error, int) {
+	code, exit := classify(err)
+	r := &record.Error{Envelope: record.NewEnvelope(record.KindError, tool, nil), Code: code, Message: err.Error()}
+	var usage *usageError
+	var format *source.FormatError
+	if errors.As(err, &usage) {
+		r.Hint = record.Text(usage.hint)
+	}
+	if errors.As(err, &format) {
+		r.File, r.Field, r.Hint = record.Text(format.File), record.Text(format.Field), record.Text(format.Hint)
+		if format.Offset >= 0 {
+			r.Offset = &format.Offset
+		}
+	}
+	if errors.Is(err, record.ErrExists) {
+		r.Hint = record.Text("choose a new name for each result")
+	}
+	return r, exit
+}

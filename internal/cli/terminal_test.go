@@ -1,0 +1,90 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"floodmark/internal/cli"
+)
+
+const (
+	model    = "../../testdata/models/Llama-3.1-70B-Instruct"
+	snapshot = "../../testdata/snapshots/training_step.pickle"
+	oom      = "../../testdata/oom/exhaustion.txt"
+)
+
+// run executes a command line as on a terminal of that width.
+func run(columns int, environment map[string]string, terminal bool, args ...string) (stdout, stderr string, code int) {
+	var out, err bytes.Buffer
+	code = cli.Run(context.Background(), cli.Env{
+		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
+		Getenv: func(name string) string { return environment[name] }, Terminal: terminal, Columns: columns, Version: "test",
+	})
+	return out.String(), err.String(), code
+}
+
+// No line of a result is wider than the terminal.
+func TestWidth(t *testing.T) {
+	for _, columns := range []int{80, 120} {
+		for _, args := range [][]string{
+			{"estimate", model, "--context", "8192", "--generated", "1024", "--sequences", "32", "--gpu", "h100"},
+			{"estimate", "--parameters", "7000000000", "--bits", "4", "--reserve-gib", "4"},
+			{"explain", oom},
+			{"explain", snapshot},
+			{"gpus"},
+		} {
+			out, stderr, code := run(columns, nil, true, args...)
+			if code != 0 && code != 3 {
+				t.Errorf("%v ended with %d: %s", args, code, stderr)
+			}
+			for line := range strings.Lines(out) {
+				if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > columns {
+					t.Errorf("%v in %d columns has a line of %d: %q", args, columns, w, line)
+				}
+			}
+		}
+	}
+}
+
+// Colour goes to a terminal only, and not to one that asks for none.
+func TestColour(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		environment map[string]string
+		terminal    bool
+		want        bool
+	}{
+		{"a terminal", nil, true, true},
+		{"NO_COLOR", map[string]string{"NO_COLOR": "1"}, true, false},
+		{"a dumb terminal", map[string]string{"TERM": "dumb"}, true, false},
+		{"a pipe", nil, false, false},
+	} {
+		out, _, _ := run(100, c.environment, c.terminal, "explain", snapshot)
+		if got := strings.Contains(out, "\x1b["); got != c.want {
+			t.Errorf("%s: colour is %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Nothing that somebody types makes the program panic or print a Go value.
+func TestOddArguments(t *testing.T) {
+	for _, args := range [][]string{
+		{""}, {"--"}, {"estimate", ""}, {"explain", ""}, {"gpus", ""}, {"estimate", "--parameters", ""},
+		{"estimate", "--parameters", "1e999999999"}, {"estimate", "--parameters", "0x10"}, {"estimate", "--reserve-gib", "NaN", "--parameters", "1"},
+		{"estimate", "--context", "-1", model}, {"estimate", "--context", "99999999999999999999", model},
+		{"gpus", strings.Repeat("h", 1<<16)}, {"explain", "\x00"}, {"--json=maybe"}, {"estimate", "--unit", "GB", "--gpu", ""},
+	} {
+		_, stderr, code := run(80, nil, false, args...)
+		if strings.Contains(stderr, "bug in floodmark") || strings.Contains(stderr, "%!") {
+			t.Errorf("%.60q: %s", fmt.Sprint(args), stderr)
+		}
+		if code != 0 && stderr == "" {
+			t.Errorf("%.60q ended with %d and said nothing", fmt.Sprint(args), code)
+		}
+	}
+}

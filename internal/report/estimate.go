@@ -1,0 +1,201 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/bytesize"
+	"floodmark/record"
+)
+
+func estimate(b *strings.Builder, e *record.Estimate, s Style) {
+	if e.Preparation != nil {
+		preparation(b, e.Preparation, s)
+	} else {
+		modelHead(b, e, s)
+		for _, r := range e.Ranks {
+			rank(b, r, s)
+		}
+	}
+	warnings(b, e.Warnings, s)
+	if e.Verdict != nil {
+		verdict(b, *e.Verdict, s)
+	}
+}
+
+// preparation is the answer to --parameters and --bits: arithmetic, with what
+// it leaves out.
+func preparation(b *strings.Builder, p *record.Preparation, s Style) {
+	g := grid{columns: []column{{title: ""}, {title: "bytes", align: right}, {title: "GB", align: right}, {title: "GiB", align: right}, {title: "", prose: true}}}
+	row := func(name string, n int64, note string) {
+		g.row(name, bytesize.Group(n), bytesize.Number(n, bytesize.GB), bytesize.Number(n, bytesize.GiB), note)
+	}
+	row("weights", p.WeightsBytes, fmt.Sprintf("calculated: %s parameters × %d bits", bytesize.Group(p.Parameters), p.Bits))
+	if p.ReserveBytes > 0 {
+		row("reserve", p.ReserveBytes, "assumed by you")
+		row("both", p.TotalBytes, "a preparation assumption, no proof for any card")
+	}
+	b.WriteString(g.render(s))
+	b.WriteString("\n" + paragraph(s, "  ", "not included: "+strings.Join(p.Excluded, ", ")))
+	for _, c := range p.Caveats {
+		b.WriteString(paragraph(s, "  ", "note: "+c))
+	}
+}
+
+func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
+	m := e.Model
+	title := text(m.Name)
+	if len(m.Architectures) > 0 {
+		title += " · " + strings.Join(m.Architectures, ", ")
+	}
+	fmt.Fprintln(b, s.bold(title))
+	line := "parameters " + unknown
+	if m.Parameters != nil {
+		line = bytesize.Group(*m.Parameters) + " parameters"
+	}
+	weights := quantity{m.WeightsBytes, m.WeightsLowBytes, m.WeightsHighBytes}
+	unit := s.unit(weights)
+	line += " · weights " + weights.number(unit)
+	if weights.number(unit) != unknown {
+		line += " " + unit.String()
+	}
+	if formats := formatNames(m.StoredFormats); formats != "" {
+		line += " · stored as " + formats
+	}
+	if m.ComputeFormat != nil {
+		line += " · computed in " + *m.ComputeFormat
+	}
+	line += " · engine " + e.Engine.Name
+	b.WriteString(paragraph(s, "  ", line))
+	for _, field := range m.NotUnderstood {
+		b.WriteString(paragraph(s, "  ", "not understood: "+field))
+	}
+}
+
+func formatNames(formats []record.Format) string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func rank(b *strings.Builder, r record.Rank, s Style) {
+	fmt.Fprintf(b, "\n%s", s.bold(rankName(r)))
+	if d := r.Device; d != nil {
+		reported := quantity{d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes}
+		fmt.Fprintf(b, " on %s", d.Name)
+		if n := reported.number(bytesize.GiB); n != unknown {
+			fmt.Fprintf(b, ", which reports %s GiB", n)
+		} else {
+			fmt.Fprint(b, ", whose capacity nobody has reported")
+		}
+	}
+	b.WriteString("\n")
+	phases(b, r.Phases, s)
+	if r.Peak != nil {
+		composition(b, r, s)
+	}
+}
+
+func rankName(r record.Rank) string {
+	if len(r.Ranks) > 1 {
+		return fmt.Sprintf("ranks %s", joinInts(r.Ranks))
+	}
+	return fmt.Sprintf("rank %d", r.Rank)
+}
+
+func joinInts(list []int) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func phases(b *strings.Builder, list []record.Phase, s Style) {
+	var all []quantity
+	for _, p := range list {
+		all = append(all, requested(p), process(p))
+	}
+	unit := s.unit(all...)
+	g := grid{columns: []column{{title: "phase, " + unit.String()}, {title: "requested", align: right},
+		{title: "allocated", align: right}, {title: "reserved", align: right}, {title: "process", align: right}}}
+	for _, p := range list {
+		g.row(phaseName(p.Name, p.Step), requested(p).number(unit),
+			quantity{p.PeakAllocatedBytes, p.PeakAllocatedLowBytes, p.PeakAllocatedHighBytes}.number(unit),
+			quantity{p.PeakReservedBytes, p.PeakReservedLowBytes, p.PeakReservedHighBytes}.number(unit),
+			process(p).number(unit))
+	}
+	b.WriteString(g.render(s))
+}
+
+func requested(p record.Phase) quantity {
+	return quantity{p.PeakRequestedBytes, p.PeakRequestedLowBytes, p.PeakRequestedHighBytes}
+}
+
+func process(p record.Phase) quantity {
+	return quantity{p.ProcessBytes, p.ProcessLowBytes, p.ProcessHighBytes}
+}
+
+func phaseName(name string, step int) string {
+	if step > 0 {
+		return fmt.Sprintf("%s, step %d", name, step)
+	}
+	return name
+}
+
+// composition is what the highest phase is made of, each row with how it is
+// known.
+func composition(b *strings.Builder, r record.Rank, s Style) {
+	total := quantity{r.Peak.Bytes, r.Peak.LowBytes, r.Peak.HighBytes}
+	all := []quantity{total}
+	for _, share := range r.Peak.Composition {
+		all = append(all, quantity{share.Bytes, share.LowBytes, share.HighBytes})
+	}
+	unit := s.unit(all...)
+	fmt.Fprintf(b, "\nthe peak is in %s\n", s.bold(r.Peak.Phase))
+	g := grid{columns: []column{{title: "term"}, {title: unit.String(), align: right}, {title: "how it is known", prose: true}}}
+	terms := map[string]record.Term{}
+	for _, t := range r.Terms {
+		terms[t.ID] = t
+	}
+	for _, share := range r.Peak.Composition {
+		g.row(share.Term, quantity{share.Bytes, share.LowBytes, share.HighBytes}.number(unit), how(terms[share.Term]))
+	}
+	g.row(r.Peak.Scope, total.number(unit), "together, at one moment")
+	b.WriteString(g.render(s))
+}
+
+// how says where a term's figure comes from, or why it has none.
+func how(t record.Term) string {
+	switch t.Status {
+	case "zero":
+		return "zero: " + text(t.Reason)
+	case "unknown":
+		return "unknown: " + text(t.Reason)
+	}
+	if t.Formula != nil {
+		return t.Origin + ": " + *t.Formula
+	}
+	return t.Origin
+}
+
+func verdict(b *strings.Builder, v record.Verdict, s Style) {
+	line := strings.ToUpper(strings.ReplaceAll(v.Value, "_", " "))
+	where := []string{fmt.Sprintf("rank %d", v.Rank)}
+	if v.Phase != nil {
+		where = append(where, *v.Phase)
+	}
+	if v.Term != nil {
+		where = append(where, *v.Term)
+	}
+	fmt.Fprintf(b, "\n%s · %s · %s\n", s.verdict(v.Value, line), strings.Join(where, " · "), v.Basis)
+	headroom := quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}
+	if n := headroom.number(bytesize.GiB); n != unknown {
+		fmt.Fprintf(b, "headroom %s GiB\n", n)
+	}
+	for _, reason := range v.Reasons {
+		b.WriteString(paragraph(s, "  ", reason))
+	}
+}

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"floodmark/bytesize"
+	"floodmark/record"
+)
+
+// Style is how a report looks.
+type Style struct {
+	Width int           // columns of the terminal
+	Color bool          // emphasis by ANSI sequences
+	Unit  bytesize.Unit // the unit of every table; B asks for a fitting one
+}
+
+// Text writes a record as a person reads it. It fails on a document that it
+// does not know, and when the writer does.
+func Text(w io.Writer, document any, s Style) error {
+	var b strings.Builder
+	switch d := document.(type) {
+	case *record.Estimate:
+		estimate(&b, d, s)
+	case *record.Snapshot:
+		snapshot(&b, d, s)
+	case *record.Log:
+		log(&b, d, s)
+	case *record.GPUs:
+		gpus(&b, d, s)
+	case *record.Error:
+		failure(&b, d, s)
+	default:
+		return fmt.Errorf("a %T has no text form", document)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// unknown is how a missing figure looks.
+const unknown = "—"
+
+// quantity is one figure of a record: its exact count or its ends.
+type quantity struct {
+	exact, low, high *int64
+}
+
+// number prints a quantity in the table's unit, without the unit.
+func (q quantity) number(u bytesize.Unit) string {
+	show := func(n int64) string { return fixed(n, u) }
+	switch {
+	case q.exact != nil:
+		return show(*q.exact)
+	case q.low != nil && q.high != nil && show(*q.low) == show(*q.high):
+		return show(*q.low)
+	case q.low != nil && q.high != nil:
+		return show(*q.low) + "–" + show(*q.high)
+	case q.low != nil:
+		return "≥ " + show(*q.low)
+	}
+	return unknown
+}
+
+// fixed keeps a column's digits aligned: bytes whole, larger units with two
+// decimals.
+func fixed(n int64, u bytesize.Unit) string {
+	if u == bytesize.B {
+		return bytesize.Group(n)
+	}
+	return bytesize.Fixed(n, u, 2)
+}
+
+// unit chooses the unit of a table by its largest quantity.
+func (s Style) unit(all ...quantity) bytesize.Unit {
+	if s.Unit != bytesize.B {
+		return s.Unit
+	}
+	var most int64
+	for _, q := range all {
+		for _, n := range []*int64{q.exact, q.low, q.high} {
+			if n != nil {
+				most = max(most, *n)
+			}
+		}
+	}
+	return bytesize.Suggest(most)
+}
+
+func (s Style) bold(text string) string {
+	if !s.Color {
+		return text
+	}
+	return lipgloss.NewStyle().Bold(true).Render(text)
+}
+
+// verdictColor marks the three answers apart; the words alone say the same.
+func (s Style) verdict(value, text string) string {
+	if !s.Color {
+		return text
+	}
+	colors := map[string]string{"fits": "2", "does_not_fit": "1", "not_runnable": "1", "cannot_tell": "3"}
+	return lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color(colors[value])).Render(text)
+}
+
+func warnings(b *strings.Builder, list []record.Warning, s Style) {
+	for _, w := range list {
+		b.WriteString(paragraph(s, "  ", "note: "+w.Text))
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return unknown
+	}
+	return *s
+}
+
+// failure is a failed command: the message, then the hint.
+func failure(b *strings.Builder, e *record.Error, _ Style) {
+	fmt.Fprintf(b, "floodmark: %s\n", e.Message)
+	if e.Hint != nil {
+		fmt.Fprintf(b, "floodmark: hint: %s\n", *e.Hint)
+	}
+}

@@ -1,0 +1,220 @@
+package floodmark
+
+import (
+	"slices"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/fit"
+	"floodmark/record"
+	"floodmark/workload"
+)
+
+// Record is the prediction as a document.
+func (p *Prediction) Record(tool record.Tool) any {
+	r := &record.Estimate{Head: p.head(tool), Model: p.modelFacts()}
+	r.Engine = record.Engine{Name: p.Engine.Name(), Version: record.Text(p.Request.Workload.Engine.Version)}
+	for _, a := range p.accounts {
+		r.Ranks = append(r.Ranks, p.rank(a))
+	}
+	if p.Capacity != nil {
+		r.Capacity = &record.Capacity{}
+	}
+	if p.Verdict != nil {
+		r.Verdict = verdictRecord(*p.Verdict)
+	}
+	return r
+}
+
+func (p *Prediction) head(tool record.Tool) record.Head {
+	var warnings []account.Warning
+	for _, a := range p.accounts {
+		warnings = append(warnings, a.Warnings...)
+	}
+	w := p.Request.Workload
+	operation := string(w.Operation)
+	engine := p.Engine.Name()
+	head := record.Head{
+		Envelope: record.NewEnvelope(record.KindEstimate, tool, warnings),
+		Workload: record.Workload{Operation: &operation, Engine: &engine,
+			Context:   dimension(w, workload.Context),
+			Generated: dimension(w, workload.Generated),
+			Sequences: dimension(w, workload.Sequences),
+			Batch:     dimension(w, workload.Batch)},
+		Parallel: record.Parallel{
+			TensorParallel:   max(1, w.Mesh.TensorParallel),
+			PipelineParallel: max(1, w.Mesh.PipelineParallel),
+			DataParallel:     max(1, w.Mesh.DataParallel),
+			ExpertParallel:   max(1, w.Mesh.ExpertParallel),
+			ContextParallel:  max(1, w.Mesh.ContextParallel)},
+	}
+	if p.Request.Model != nil {
+		head.Trial.Model = record.Text(p.Request.Model.Name)
+	}
+	for _, in := range w.Inputs {
+		configured := map[string]int64{}
+		for d, n := range in.Dimensions {
+			configured[string(d)] = n
+		}
+		head.Inputs = append(head.Inputs, record.Input{Name: in.Name, Configured: configured})
+	}
+	return head
+}
+
+func dimension(w workload.Workload, d workload.Dimension) *int64 {
+	if n, ok := w.Dimension(d); ok {
+		return &n
+	}
+	return nil
+}
+
+func (p *Prediction) modelFacts() record.ModelFacts {
+	m := p.Request.Model
+	if m == nil {
+		return record.ModelFacts{}
+	}
+	facts := record.ModelFacts{Name: record.Text(m.Name), Architectures: slices.Clone(m.Architectures)}
+	facts.Parameters, _, _ = record.Interval(m.Parameters())
+	facts.WeightsBytes, facts.WeightsLowBytes, facts.WeightsHighBytes = record.Interval(m.WeightsBytes())
+	if m.Compute != dtype.Unknown {
+		facts.ComputeFormat = record.Text(m.Compute.String())
+	}
+	for f, n := range m.Formats() {
+		facts.StoredFormats = append(facts.StoredFormats, record.Format{Name: f.String(), Bytes: n})
+	}
+	slices.SortFunc(facts.StoredFormats, func(a, b record.Format) int {
+		switch {
+		case a.Bytes > b.Bytes:
+			return -1
+		case a.Bytes < b.Bytes:
+			return 1
+		case a.Name < b.Name:
+			return -1
+		}
+		return 1
+	})
+	for _, u := range m.Unknown {
+		facts.NotUnderstood = append(facts.NotUnderstood, u.Field+": "+u.Why)
+	}
+	for _, s := range m.Sources {
+		facts.Sources = append(facts.Sources, s.Name)
+	}
+	return facts
+}
+
+func (p *Prediction) rank(a account.Account) record.Rank {
+	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a)}
+	if b, ok := p.Budgets[a.Ranks[0]]; ok {
+		r.Device = deviceRecord(b)
+		v := fit.Decide(fit.Calculated, []account.Account{a}, p.Budgets)
+		r.Verdict = verdictRecord(v)
+	}
+	for _, phase := range a.Phases {
+		r.Phases = append(r.Phases, phaseRecord(phase))
+	}
+	r.Peak = peakRecord(a)
+	return r
+}
+
+func deviceRecord(b fit.Budget) *record.Device {
+	d := &record.Device{Name: b.Card, Origin: record.Text(string(b.Capacity.Origin))}
+	d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes = record.Interval(b.Capacity)
+	d.UsableBytes, d.UsableLowBytes, d.UsableHighBytes = record.Interval(b.Capacity.Minus(b.Others, b.Capacity.Provenance))
+	return d
+}
+
+func phaseRecord(phase account.Phase) record.Phase {
+	r := record.Phase{Name: string(phase.ID), Step: phase.Step}
+	of := func(s account.Scope) account.Figure { return phase.Peak(s).Figure }
+	r.PeakRequestedBytes, r.PeakRequestedLowBytes, r.PeakRequestedHighBytes = record.Interval(of(account.Requested))
+	r.PeakAllocatedBytes, r.PeakAllocatedLowBytes, r.PeakAllocatedHighBytes = record.Interval(of(account.Allocated))
+	r.PeakReservedBytes, r.PeakReservedLowBytes, r.PeakReservedHighBytes = record.Interval(of(account.Reserved))
+	r.ProcessBytes, r.ProcessLowBytes, r.ProcessHighBytes = record.Interval(of(account.Process))
+	r.DeviceBytes, r.DeviceLowBytes, r.DeviceHighBytes = record.Interval(of(account.Device))
+	r.HostBytes, r.HostLowBytes, r.HostHighBytes = record.Interval(of(account.Host))
+	var least int64
+	for _, peak := range phase.Peaks {
+		if peak.Figure.Scope != account.Host {
+			least = max(least, peak.Figure.Low())
+		}
+	}
+	r.LowerBoundBytes = &least
+	return r
+}
+
+// highest is the phase in which the widest accounted scope stands highest: by
+// its low, because unknown highs do not compare. Of phases that stand equally
+// high, the later one holds what came before it.
+func highest(a account.Account) (account.Phase, bool) {
+	var top account.Phase
+	found := false
+	for _, phase := range a.Phases {
+		if !found || phase.Peak(account.Process).Figure.Low() >= top.Peak(account.Process).Figure.Low() {
+			top, found = phase, true
+		}
+	}
+	return top, found
+}
+
+func peakRecord(a account.Account) *record.RankPeak {
+	phase, found := highest(a)
+	if !found {
+		return nil
+	}
+	r := &record.RankPeak{Phase: string(phase.ID), Scope: string(account.Process)}
+	r.Bytes, r.LowBytes, r.HighBytes = record.Interval(phase.Peak(account.Process).Figure)
+	r.Composition = shareRecords(a, phase)
+	return r
+}
+
+func shareRecords(a account.Account, phase account.Phase) []record.Share {
+	var shares []record.Share
+	for _, s := range phase.AtPeak {
+		t := a.Terms[s.Term]
+		r := record.Share{Category: string(t.Category), Term: string(t.ID)}
+		r.Bytes, r.LowBytes, r.HighBytes = record.Interval(s.Bytes)
+		shares = append(shares, r)
+	}
+	return shares
+}
+
+// termRecords lists each term once, with the phases from and to which it holds
+// bytes and its highest figure over them.
+func termRecords(a account.Account) []record.Term {
+	peak, _ := highest(a)
+	var terms []record.Term
+	for i, t := range a.Terms {
+		r := record.Term{ID: string(t.ID), Category: string(t.Category), Origin: string(t.Origin),
+			Scope: string(t.Scope), Formula: record.Text(t.Counter), Source: record.Text(t.Source)}
+		var held []account.Figure
+		for _, phase := range a.Phases {
+			for _, s := range phase.AtPeak {
+				if s.Term != i {
+					continue
+				}
+				if r.FromPhase == nil {
+					r.FromPhase = record.Text(string(phase.ID))
+				}
+				r.ToPhase = record.Text(string(phase.ID))
+				held = append(held, s.Bytes)
+			}
+		}
+		figure := account.Highest(t.Provenance, held...)
+		r.Bytes, r.LowBytes, r.HighBytes = record.Interval(figure)
+		r.Status, r.Reason = string(figure.Status()), record.Text(figure.Reason())
+		for _, s := range peak.AtPeak {
+			if s.Term == i {
+				r.AtPeakBytes, r.AtPeakLowBytes, r.AtPeakHighBytes = record.Interval(s.Bytes)
+			}
+		}
+		terms = append(terms, r)
+	}
+	return terms
+}
+
+func verdictRecord(v fit.Verdict) *record.Verdict {
+	r := &record.Verdict{Value: string(v.Value), Basis: string(v.Basis), Rank: v.Rank,
+		Phase: record.Text(string(v.Phase)), Term: record.Text(string(v.Term)), Reasons: slices.Clone(v.Reasons)}
+	r.HeadroomBytes, r.HeadroomLowBytes, r.HeadroomHighBytes = record.Interval(v.Headroom)
+	return r
+}
