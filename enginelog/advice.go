@@ -74,7 +74,8 @@ func (m *OutOfMemory) outside(log *Log) []Advice {
 // shortage is for a request that nothing could have served.
 func (m *OutOfMemory) shortage() []Advice {
 	short := least(m.Request.Minus(m.room(), m.Request.Provenance))
-	list := []Advice{{"hold_less", Helps, fmt.Sprintf("hold or ask for at least %s less at this moment", show(short))}}
+	list := []Advice{{"hold_less", Helps, fmt.Sprintf("hold or ask for at least %s less at this moment",
+		show(account.Exact(short.Low(), short.Provenance)))}}
 	if others := m.others(); others.Known() && others.Low() > 0 {
 		effect, text := MayHelp, "other processes hold %s of this card; %s are missing"
 		if exceeds(short, others) == yes {

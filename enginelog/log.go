@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/internal/source"
@@ -70,10 +71,10 @@ func Read(src source.Source) (*Log, error) {
 	blank := 0
 	err := eachLine(source.Stream(src), func(l line) {
 		log.Lines = l.number
-		if l.starts && squash(l.text) == "" {
+		if l.starts && strings.TrimSpace(l.text) == "" {
 			blank++
 		}
-		oom.read(l)
+		oom.take(l)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name(), err)
@@ -90,8 +91,7 @@ func Read(src source.Source) (*Log, error) {
 type line struct {
 	number int
 	starts bool   // false for the further pieces of a long line
-	text   string // without colours and prefixes
-	writer writer
+	text   string // without colours and control characters
 }
 
 // piece is how much of a line is looked at at once. Longer lines come in
@@ -102,15 +102,10 @@ const piece = 64 << 10
 func eachLine(r io.Reader, take func(line)) error {
 	in := bufio.NewReaderSize(r, piece)
 	number, starts := 1, true
-	var by writer
 	for {
 		data, err := in.ReadSlice('\n')
 		if len(data) > 0 {
-			text := plain(data)
-			if starts {
-				by, text = prefix(text)
-			}
-			take(line{number: number, starts: starts, text: text, writer: by})
+			take(line{number: number, starts: starts, text: plain(data)})
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

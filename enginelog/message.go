@@ -118,7 +118,8 @@ type draft struct {
 }
 
 // parse reads a squashed message, from its head on. The second result is where
-// the last thing that it understood ends.
+// the last thing that it understood ends. A message without a line is none: it
+// is code that looks for one.
 func parse(text string, by writer, starts []start, name string) (OutOfMemory, int) {
 	m := OutOfMemory{Rank: by.rank, PID: by.pid, Device: -1}
 	d := draft{OutOfMemory: &m, text: text, name: name, starts: starts}
@@ -134,9 +135,18 @@ func parse(text string, by writer, starts []start, name string) (OutOfMemory, in
 	m.Retried = strings.Contains(h, "memorymappingfailed")
 	m.Message = spaced(starts, d.last)
 	d.hint()
+	if len(m.components) == 0 && quoted(text[len(h):]) {
+		return OutOfMemory{}, 0
+	}
 	m.Line = d.lineAt(0)
 	m.derive()
 	return m, d.last
+}
+
+// quoted reports code of the form "CUDA out of memory" in text, which
+// tracebacks show.
+func quoted(after string) bool {
+	return strings.HasPrefix(after, `"in`) || strings.HasPrefix(after, `'in`) || strings.HasPrefix(after, `"not`) || strings.HasPrefix(after, `'not`)
 }
 
 // numbers reads every figure, each into its component.

@@ -76,6 +76,18 @@ func TestShapes(t *testing.T) {
 		{"NCCL",
 			"node1:42:99 [0] include/alloc.h:103 NCCL WARN Failed to CUDA calloc 536870912 bytes",
 			-1, "536870912 bytes", "", "", "", ""},
+		{"MPS, which called GiB GB", // haoheliu/AudioLDM2#20
+			"RuntimeError: MPS backend out of memory (MPS allocated: 18.02 GB, other allocations: 107.10 MB, max allowed: 18.13 GB). Tried to allocate 4.50 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations (may cause system failure).",
+			-1, "4.50 MB", "", "", "", ""},
+		{"a Metal buffer", "RuntimeError: Invalid buffer size: 12.00 GB", -1, "12.00 GB", "", "", "", ""},
+		{"NPU",
+			"NPU out of memory. Tried to allocate 20.00 MiB (NPU 5; 60.97 GiB total capacity; 57.10 GiB already allocated; 57.20 GiB current active; 11.50 MiB free; 58.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",
+			5, "20.00 MiB", "60.97 GiB", "11.50 MiB", "57.10 GiB", ""},
+		{"a device number that was lost", "CUDA out of memory. Tried to allocate 20.00 MiB. GPU  has a total capacity of 23.69 GiB of which 10.00 MiB is free.",
+			-1, "20.00 MiB", "23.69 GiB", "10.00 MiB", "", ""},
+		{"before 1.1", "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58", -1, "", "", "", "", ""},
+		{"NCCL, no numbers", "NCCL WARN Cuda failure 2 'out of memory'", -1, "", "", "", "", ""},
+		{"a driver call", "RuntimeError: CUDA driver error: out of memory", -1, "", "", "", "", ""},
 		{"no numbers", "RuntimeError: CUDA error: out of memory", -1, "", "", "", "", ""},
 		{"too large", "CUDA out of memory. Tried to allocate more than 1EB memory.", -1, "", "", "", "", ""},
 	} {
@@ -159,6 +171,7 @@ func TestClass(t *testing.T) {
 func TestNotThisFormat(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "all went well\n", "Out of memory: Killed process 4711 (python)", "OutOfMemoryError",
+		`    if "CUDA out of memory" in str(error):`, `    if 'CUDA out of memory' not in message:`,
 	} {
 		if _, err := Read(source.Bytes("x", []byte(text))); !errors.Is(err, source.ErrNotThisFormat) {
 			t.Errorf("%q: %v", text, err)

@@ -3,6 +3,7 @@ package enginelog
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,7 +44,11 @@ type oomReader struct {
 	seen       map[string]int // text and rank → index into found
 	dropped    int
 	settings   []Setting
-	understood int // lines that were part of a message or showed a setting
+	understood int    // lines that were part of a message or showed a setting
+	held       line   // the line before, if it was passed over
+	passed     bool   // whether it was
+	until      int    // up to this line every line is read
+	by         writer // of the line of which pieces are read
 }
 
 // stream is the squashed text of one writer: its last bytes or, once a message
@@ -67,13 +72,49 @@ func newOOMReader(name string) *oomReader {
 	return &oomReader{name: name, streams: map[string]*stream{}, seen: map[string]int{}}
 }
 
-// read takes the next line.
+// take takes the next line. Most lines of a log say nothing here, and are
+// passed over after a plain search; where one may, the line before it is read
+// too, as a head may have been wrapped, and so are the lines that follow.
+func (r *oomReader) take(l line) {
+	const following = 200
+	switch {
+	case promising(l.text):
+		if r.passed {
+			r.read(r.held)
+		}
+		r.until = l.number + following
+	case l.number > r.until:
+		if !r.passed {
+			r.closeAll()
+		}
+		r.held, r.passed = l, true
+		return
+	}
+	r.passed = false
+	r.read(l)
+}
+
+// promising reports whether a line may be part of a message, or show a
+// setting. Wherever a terminal breaks a head, one of its parts is promising.
+func promising(text string) bool {
+	for _, word := range []string{"out of", "f memory", "ried to", "o alloc", "OOM", "failed with", "o CUDA", "CUDA c", "uffer size", "ALLOC_CONF", "outof"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads a line, or a piece of one, whose prefix is that of its start.
 func (r *oomReader) read(l line) {
+	if l.starts {
+		r.by, l.text = prefix(l.text)
+	}
 	text := squash(l.text)
 	if text == "" {
 		return
 	}
-	s := r.stream(l.writer, text)
+	s := r.stream(r.by, text)
 	r.readSettings(l, s.text)
 	from := max(0, len(s.text)-tail)
 	if s.open {
@@ -221,14 +262,19 @@ func (r *oomReader) add(m OutOfMemory) {
 	r.found = append(r.found, m)
 }
 
-// finish ends the messages that are open, judges them all, and gives how many
-// lines they took.
-func (r *oomReader) finish(log *Log) int {
-	for _, s := range r.streams {
-		if s.open {
+// closeAll ends the messages that are open.
+func (r *oomReader) closeAll() {
+	for _, name := range slices.Sorted(maps.Keys(r.streams)) {
+		if s := r.streams[name]; s.open {
 			r.close(s, len(s.text))
 		}
 	}
+}
+
+// finish ends the messages that are open, judges them all, and gives how many
+// lines they took.
+func (r *oomReader) finish(log *Log) int {
+	r.closeAll()
 	slices.SortStableFunc(r.found, func(a, b OutOfMemory) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})

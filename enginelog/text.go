@@ -1,6 +1,7 @@
 package enginelog
 
 import (
+	"bytes"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,10 @@ type writer struct {
 // plain takes colours and control characters out of a line. Dropping NUL bytes
 // also makes the ASCII part of UTF-16 readable, which PowerShell writes.
 func plain(data []byte) string {
+	data = bytes.TrimRight(data, "\r\n")
+	if !bytes.ContainsFunc(data, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return string(data)
+	}
 	var b strings.Builder
 	b.Grow(len(data))
 	for i := 0; i < len(data); i++ {
@@ -93,7 +98,7 @@ var (
 	rankPrefix  = regexp.MustCompile(`^\[(?:rank|default)(\d{1,9})\]:?`)
 	mpiPrefix   = regexp.MustCompile(`^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:`)
 	srunPrefix  = regexp.MustCompile(`^(\d{1,6}): `)
-	pidPrefix   = regexp.MustCompile(`^\(([A-Za-z_][\w:.]{0,80})(?: rank=(\d{1,9}))? pid=(\d{1,18})[^)]{0,80}\)`)
+	pidPrefix   = regexp.MustCompile(`^\((?:([A-Za-z_][\w:.]{0,80}) )?(?:rank=(\d{1,9}) )?pid=(\d{1,18})[^)]{0,80}\)`)
 	stampPrefix = regexp.MustCompile(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:?`)
 	levelPrefix = regexp.MustCompile(`^(?:ERROR|WARNING|WARN|INFO|CRITICAL|DEBUG) `)
 	shortStamp  = regexp.MustCompile(`^\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? `)
