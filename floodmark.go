@@ -19,9 +19,9 @@ import (
 // Request is what an estimate is asked about.
 type Request struct {
 	Model    *model.Model
-	Workload workload.Workload
-	Card     *device.Card    // the card under every rank; nil asks for no verdict
-	Platform device.Platform // where the card is used; empty for device.UnknownPlatform
+	Workload workload.Workload // without an operation: loading alone
+	Card     *device.Card      // the card under every rank; nil asks for no verdict
+	Platform device.Platform   // where the card is used; empty for device.UnknownPlatform
 }
 
 // Prediction is what an estimate gives.
@@ -45,6 +45,9 @@ func FindCard(name string) (device.Card, error) { return device.Find(name) }
 // Estimate predicts the memory of a workload on each rank, and with a card
 // decides whether it fits.
 func Estimate(ctx context.Context, r Request) (*Prediction, error) {
+	if r.Workload.Operation == "" {
+		r.Workload.Operation = workload.Load
+	}
 	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
