@@ -137,7 +137,7 @@ func (r *reader) count(what string, limit, each int64) int64 {
 func (r *reader) metadata(f *File, n int64) {
 	for int64(len(f.Keys)) < n && r.err == nil {
 		at := r.pos
-		key := r.text(maxName, "a metadata key")
+		key := r.text(maxKey, "a metadata key")
 		if _, twice := f.values[key]; twice {
 			r.failAt(at, key, "stands twice in the metadata")
 		}

@@ -182,6 +182,7 @@ func TestHostileFiles(t *testing.T) {
 		"data cut off":          {(&writer{}).tensor("w", 0, 1020, 256).file(), "w: its data ends at byte 1088 and the file at byte 1084"},
 		"overlap":               {(&writer{data: 96}).info("a", 0, 0, 16).info("b", 0, 32, 16).file(), `b: its data begins at 32, inside "a", which ends at 64`},
 		"same bytes":            {(&writer{data: 96}).info("a", 0, 0, 16).info("b", 0, 0, 16).file(), `begins at 0, inside "a"`},
+		"long tensor name":      {(&writer{}).tensor(strings.Repeat("n", 256), 0, 4, 1).file(), "a tensor's name has 256 bytes, more than the 255"},
 		"duplicate tensor":      {(&writer{}).tensor("a", 0, 4, 1).tensor("a", 0, 4, 1).file(), "a: stands twice in the list of tensors"},
 		"split.no beyond":       {(&writer{}).u16("split.count", 2).u16("split.no", 2).i32("split.tensors.count", 1).file(), "split.no: is 2 of 2 parts"},
 		"no split.no":           {(&writer{}).u16("split.count", 2).i32("split.tensors.count", 1).file(), "split.no: is 0 of 2 parts"},

@@ -15,7 +15,8 @@ import (
 const (
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 20
-	maxName    = 1<<16 - 1 // of keys, by the format; of tensors, far above ggml's 63
+	maxKey     = 1<<16 - 1 // bytes of a key, by the format
+	maxName    = 255       // bytes of a tensor's name; ggml reads 63, forks 127
 	maxKept    = 64 << 20  // bytes of texts and lists together
 	maxList    = 4096      // elements of a list that is kept; layers are counted in hundreds
 )

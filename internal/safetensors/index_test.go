@@ -120,6 +120,29 @@ func TestHostileIndexes(t *testing.T) {
 	refused(t, err, "not this format")
 }
 
+// large is a source that claims to be larger than it is.
+type large struct {
+	source.Source
+	size int64
+}
+
+func (l large) Size() int64 { return l.size }
+
+// TestBounds stops before a text makes the program remember more than any real
+// one needs.
+func TestBounds(t *testing.T) {
+	var b strings.Builder
+	for i := range maxMetadata + 1 {
+		fmt.Fprintf(&b, `"%d":0,`, i)
+	}
+	_, err := ReadIndex(source.Bytes("i", []byte("{"+b.String()+`"weight_map":{"a":"x"}}`)))
+	refused(t, err, "has more than 65536 keys in one object")
+	_, err = ReadIndex(large{source.Bytes("i", []byte("{}")), MaxIndex + 1})
+	refused(t, err, "has 134217729 bytes, more than the 134217728 that an index may have")
+	_, err = ParseHeader("h", strings.Repeat(" ", MaxHeader+1))
+	refused(t, err, "has 104857601 bytes, more than the 104857600")
+}
+
 // manyExperts is an index of the form and size of DeepSeek-V3's, which has
 // 91,985 names in 8.9 MB and 163 shards: 59 layers of 256 experts with three
 // matrices, each with its scale, and a thousand names besides.
