@@ -179,6 +179,12 @@ func Parse(name string) (Format, bool) {
 		return I16, true
 	case "int8":
 		return I8, true
+	case "uint64":
+		return U64, true
+	case "uint32":
+		return U32, true
+	case "uint16":
+		return U16, true
 	case "uint8", "byte":
 		return U8, true
 	case "bool":

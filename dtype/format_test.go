@@ -33,7 +33,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for name, want := range map[string]Format{"torch.bfloat16": BF16, "BF16": BF16, "half": F16, "F8_E4M3": F8E4M3, "float8_e4m3fn": F8E4M3, "U8": U8, "float32": F32} {
+	for name, want := range map[string]Format{"torch.bfloat16": BF16, "BF16": BF16, "half": F16, "F8_E4M3": F8E4M3, "float8_e4m3fn": F8E4M3, "U8": U8, "float32": F32, "torch.uint16": U16, "q4_k": Q4_K} {
 		if got, ok := Parse(name); !ok || got != want {
 			t.Errorf("Parse(%q) = %s, %v", name, got, ok)
 		}
