@@ -3,6 +3,7 @@ package enginelog
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -111,6 +112,26 @@ func TestRepeats(t *testing.T) {
 	if len(log.OutOfMemory) != 2 {
 		t.Errorf("%d failures of two ranks", len(log.OutOfMemory))
 	}
+	// vLLM says once more what happened, without the numbers.
+	log = read(t, modern+"\nRuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.\n")
+	if len(log.OutOfMemory) != 1 || log.OutOfMemory[0].Repeats != 1 {
+		t.Errorf("%d failures, the first repeated %d times", len(log.OutOfMemory), log.OutOfMemory[0].Repeats)
+	}
+}
+
+// A library's failure ends where the next message begins.
+func TestMessagesOnOneLine(t *testing.T) {
+	log := read(t, "NCCL WARN Failed to CUDA calloc 536870912 bytes; CUDA error: out of memory; Tried to allocate more than 1EB memory; "+modern)
+	var classes []Class
+	for _, m := range log.OutOfMemory {
+		classes = append(classes, m.Class)
+	}
+	want := []Class{CannotTell, CannotTell, AbsurdSize, Exhaustion}
+	slices.Sort(classes)
+	slices.Sort(want)
+	if !slices.Equal(classes, want) {
+		t.Errorf("%v", classes)
+	}
 }
 
 // Components are keyed by component, device and kind: two processes on one
@@ -177,6 +198,26 @@ func TestSettings(t *testing.T) {
 			if effects["expandable_segments"] != want || effects["printed_hint"] != want {
 				t.Errorf("%s: %v", c.name, m.Advice)
 			}
+		}
+	}
+}
+
+// What is said about each class, by code and effect.
+func TestAdvice(t *testing.T) {
+	for text, want := range map[string]string{
+		"CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 13.98 GiB already allocated; 0 bytes free; 14.10 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.": "helps hold_less, may_help system_memory_fallback, does_not_help allocator_settings, does_not_help printed_hint",
+		"CUDA out of memory. Tried to allocate more than 1EB memory.": "helps check_shape, does_not_help larger_card, does_not_help allocator_settings",
+		"PYTORCH_ALLOC_CONF=expandable_segments:True\nCUDA out of memory. Tried to allocate 960.00 MiB. GPU 0 has a total capacity of 31.36 GiB of which 15.52 GiB is free. Of the allocated memory 14.20 GiB is allocated by PyTorch, and 76.00 MiB is reserved by PyTorch but unallocated.": "helps check_limits, may_help expandable_segments_off, does_not_help allocator_settings",
+		modern: "helps hold_less, may_help free_other_processes, does_not_help allocator_settings, does_not_help empty_cache, does_not_help printed_hint",
+		"CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 47.37 GiB of which 46.57 GiB is free. Including non-PyTorch memory, this process has 772.00 MiB memory in use. 800.55 MiB allowed; Of the allocated memory 245.48 MiB is allocated by PyTorch, and 16.52 MiB is reserved by PyTorch but unallocated.": "helps hold_less, does_not_help free_other_processes, may_help memory_fraction, does_not_help allocator_settings, does_not_help empty_cache",
+		"CUDA error: out of memory": "helps complete_message",
+	} {
+		var got []string
+		for _, a := range one(t, text).Advice {
+			got = append(got, string(a.Effect)+" "+a.Code)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%.60s: %s, want %s", text, strings.Join(got, ", "), want)
 		}
 	}
 }

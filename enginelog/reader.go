@@ -59,6 +59,7 @@ type stream struct {
 	open    bool
 	starts  []start // where in text each line begins
 	counted int     // the last line that was counted as understood
+	told    int     // how many had been found with its last failure that has numbers; 0 is none
 }
 
 // start is where a line begins in the text of a stream. Skip is how many
@@ -129,7 +130,7 @@ func (r *oomReader) read(l line) {
 		case !ok:
 			r.settle(s)
 			return
-		case end <= before, s.open && s.text[at:end] == tried && !strings.Contains(s.text[:at], tried):
+		case end <= before, s.open && s.text[at:end] == tried && awaitsRequest(s.text[:at]):
 			from = end
 			continue
 		}
@@ -177,11 +178,19 @@ func (r *oomReader) stream(by writer, text string) *stream {
 	return r.last
 }
 
+// awaitsRequest reports whether an open message is one that says further on
+// what was tried, and has not said so yet.
+func awaitsRequest(text string) bool {
+	h := head.FindString(text)
+	allocator := strings.HasSuffix(h, "outofmemory") && !strings.Contains(h, "error")
+	return (allocator || strings.HasPrefix(h, "Currentplatform")) && !strings.Contains(text, tried)
+}
+
 // goesOn reports whether a line can be the next part of a stream: it begins no
 // message, or the stream ended within the words that it goes on with.
 func (s *stream) goesOn(text string) bool {
 	at, end, begins := nextHead(text, 0)
-	if !begins || (s.open && text[at:end] == tried && !strings.Contains(s.text, tried)) {
+	if !begins || (s.open && text[at:end] == tried && awaitsRequest(s.text)) {
 		return true
 	}
 	before := s.text[max(0, len(s.text)-tail):]
@@ -210,7 +219,7 @@ func (r *oomReader) close(s *stream, end int) {
 				s.counted = at.line
 			}
 		}
-		r.add(m)
+		r.add(m, s)
 	}
 	s.open = false
 	s.cut(end)
@@ -235,8 +244,13 @@ func (s *stream) cut(offset int) {
 }
 
 // add keeps a message. The same message again, as tracebacks and launchers
-// print it, is counted with the first.
-func (r *oomReader) add(m OutOfMemory) {
+// print it, is counted with the first; so is one that only says that memory
+// ran out, after the same writer has given the numbers.
+func (r *oomReader) add(m OutOfMemory, s *stream) {
+	if len(m.components) == 0 && s.told > 0 && awaitsRequest(squash(m.Message)) {
+		r.found[s.told-1].Repeats++
+		return
+	}
 	own, anyone := fmt.Sprintf("%d %s", m.Rank, m.Message), fmt.Sprintf("-1 %s", m.Message)
 	i, known := r.seen[own]
 	if !known {
@@ -260,6 +274,9 @@ func (r *oomReader) add(m OutOfMemory) {
 		r.seen[anyone] = len(r.found)
 	}
 	r.found = append(r.found, m)
+	if len(m.components) > 0 && !m.Retried {
+		s.told = len(r.found)
+	}
 }
 
 // closeAll ends the messages that are open.
