@@ -17,15 +17,19 @@ type dense struct {
 func (c scope) feed(s section, k *stack, hidden, width int64) model.Dense {
 	n := k.slot
 	bias := s.is(k.ffn.bias)
+	up := n["up"]
 	gated := !k.ffn.plain || s.is(k.ffn.gated)
 	switch {
 	case !gated:
-		c.project(k, model.RoleUp, n["up"], hidden, width, model.RoleUpBias, bias)
+		c.project(k, model.RoleUp, up, hidden, width, model.RoleUpBias, bias)
 	case n["gate_up"] != "":
 		c.project(k, model.RoleGateUp, n["gate_up"], hidden, 2*width, model.RoleGateUpBias, bias)
 	default:
 		c.project(k, model.RoleGate, n["gate"], hidden, width, model.RoleGateBias, bias)
-		c.project(k, model.RoleUp, n["up"], hidden, width, model.RoleUpBias, bias)
+		if n["gated_up"] != "" {
+			up = n["gated_up"]
+		}
+		c.project(k, model.RoleUp, up, hidden, width, model.RoleUpBias, bias)
 	}
 	c.project(k, model.RoleDown, n["down"], width, hidden, model.RoleDownBias, bias)
 	return model.Dense{Width: int(width), Gated: gated, Activation: s.text(keyAct), Bias: bias}

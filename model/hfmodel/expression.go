@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"floodmark/bytesize"
+	"floodmark/dtype"
 	"floodmark/internal/source"
 	"floodmark/model"
 )
@@ -35,12 +36,11 @@ func common(name string) string {
 }
 
 // eval is the value of an expression: sums of products of whole numbers and
-// keys, as "image_size/patch_size^2+1", where ^2 squares what stands before it
-// in the product. A quotient is rounded down. 0 stands for a missing key,
-// which is then noted.
+// keys, as "hidden*spatial_merge_size^2" or "patches+1". A quotient is rounded
+// down. 0 stands for a missing key, which is then noted.
 func (e sections) eval(expression string) int64 {
 	var sum int64
-	for _, term := range strings.Split(expression, "+") {
+	for term := range strings.SplitSeq(expression, "+") {
 		n := e.product(term)
 		var fits bool
 		if sum, fits = bytesize.Add(sum, n); !fits {
@@ -52,26 +52,26 @@ func (e sections) eval(expression string) int64 {
 
 func (e sections) product(term string) int64 {
 	product := int64(1)
-	for term != "" {
-		op, rest := byte('*'), term
-		if strings.IndexByte("*/", term[0]) >= 0 {
-			op, rest = term[0], term[1:]
+	for rest := term; rest != ""; {
+		op := byte('*')
+		if strings.IndexByte("*/", rest[0]) >= 0 {
+			op, rest = rest[0], rest[1:]
 		}
 		end := strings.IndexAny(rest, "*/")
 		if end < 0 {
 			end = len(rest)
 		}
-		factor, squared := strings.CutSuffix(rest[:end], "^2")
-		n := e.factor(factor)
+		name, squared := strings.CutSuffix(rest[:end], "^2")
+		n := e.factor(name)
+		if squared {
+			n = e.times(n, n, term)
+		}
 		if op == '*' {
 			product = e.times(product, n, term)
 		} else if n > 0 {
 			product /= n
 		}
-		if squared {
-			product = e.times(product, product, term)
-		}
-		term = rest[end:]
+		rest = rest[end:]
 	}
 	return product
 }
@@ -87,18 +87,34 @@ func (e sections) times(a, b int64, term string) int64 {
 	return n
 }
 
+// factor is a whole number, the value of a key, the product of a list's items,
+// or one of the derived sizes "labels" and "patches".
 func (e sections) factor(name string) int64 {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return n
 	}
-	if name == "labels" {
-		return e[""].labels()
+	s := e[""]
+	if part, key, dotted := strings.Cut(name, "."); dotted {
+		if of, ok := e[part]; ok {
+			s, name = of, key
+		}
 	}
-	part, key, dotted := strings.Cut(name, ".")
-	if s, ok := e[part]; ok && dotted {
-		return s.need(common(key))
+	switch name {
+	case "labels":
+		return s.labels()
+	case "patches":
+		side := s.need("image_size") / max(1, s.need("patch_size"))
+		return e.times(side, side, name)
 	}
-	return e[""].need(common(name))
+	key := common(name)
+	if items := s.numbers(key); items != nil {
+		product := int64(1)
+		for _, n := range items {
+			product = e.times(product, n, name)
+		}
+		return product
+	}
+	return s.need(key)
 }
 
 // piece is a tensor, or a module of a weight and a bias, whose sizes are
@@ -111,6 +127,7 @@ type piece struct {
 	bias  flag
 	bare  bool // the name is the tensor's, not its module's
 	when  flag
+	f32   bool   // stored in 32 bits whatever the model's format
 	each  string // key of a list: one such module for each item, its index in place of the name's "*"
 }
 
@@ -136,12 +153,15 @@ func (c scope) piece(e sections, p piece) {
 	for size := range strings.FieldsSeq(p.shape) {
 		shape = append(shape, e.eval(size))
 	}
-	if p.bare {
-		c.add(p.role, p.class, p.name, shape...)
-		return
+	name := p.name
+	if !p.bare {
+		name += ".weight"
 	}
-	c.add(p.role, p.class, p.name+".weight", shape...)
-	if e[""].is(p.bias) {
+	at := c.add(p.role, p.class, name, shape...)
+	if p.f32 {
+		c.store(at, dtype.F32)
+	}
+	if !p.bare && e[""].is(p.bias) {
 		c.add(biasOf(p.role), parameter, p.name+".bias", shape[0])
 	}
 }

@@ -18,8 +18,9 @@ func gptFamilies() []family {
 			tied: true, norm: model.LayerNorm, normBias: "yes", noRotary: true,
 			before: []piece{table(model.RolePositionEmbedding, "transformer.wpe", "positions", "hidden")},
 			attn:   attention{outBias: "yes"}, ffn: dense{plain: true, bias: "yes", times: 4}}}},
-		{types: "gpt_neox", classes: "GPTNeoX", base: "gpt_neox.", stacks: []*stack{{names: neoxNames, norm: model.LayerNorm, normBias: "yes", residual: model.Parallel,
-			attn: attentionBias("attention_bias=true"), ffn: dense{plain: true, bias: "yes"}}}},
+		{types: "gpt_neox gpt_neox_reward_model", classes: "GPTNeoX", base: "gpt_neox.", stacks: []*stack{{names: neoxNames, norm: model.LayerNorm, normBias: "yes", residual: model.Parallel,
+			attn: attentionBias("attention_bias=true"), ffn: dense{plain: true, bias: "yes"},
+			heads: map[string][]piece{"RewardModel": {lin(model.RoleClassifier, "out_proj", "1", "hidden", "yes")}}}}},
 		{types: "phi-msft", classes: "PhiMSFT", base: "transformer.", stacks: []*stack{{names: "embed=transformer.embd.wte layers=transformer.h final=lm_head.ln head=lm_head.linear norms=ln qkv=mixer.Wqkv o=mixer.out_proj up=mlp.fc1 down=mlp.fc2",
 			norm: model.LayerNorm, normBias: "yes", headBias: "yes", residual: model.Parallel, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes", times: 4}}}},
 		{types: "opt", classes: "OPT", stacks: []*stack{{names: llamaNames + " embed=model.decoder.embed_tokens layers=model.decoder.layers final= o=self_attn.out_proj up=fc1 down=fc2 norms=self_attn_layer_norm,final_layer_norm",
@@ -64,7 +65,7 @@ func gptFamilies() []family {
 // families is every family that is known.
 func families() []family {
 	var all []family
-	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), towerFamilies(), multimodalFamilies()} {
+	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), encoderFamilies(), seq2seqFamilies(), towerFamilies(), multimodalFamilies()} {
 		all = append(all, rows...)
 	}
 	return all

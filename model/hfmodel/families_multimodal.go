@@ -55,10 +55,10 @@ func multimodalFamilies() []family {
 			project("mlp1.1", "text.hidden", "vision.hidden*4", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
-		{types: "locateanything", classes: "LocateAnything", parts: []part{
+		{types: "locateanything", classes: "LocateAnything", expects: "mlp_connector_layers=2", parts: []part{
 			{name: "text", key: "text_config", prefix: "language_model.", of: "qwen2", use: "ForCausalLM", untied: true}, seen("moonvit", "vision_model.")}, around: []piece{
-			norming(model.RoleProjector, "mlp1.0", "vision.hidden*4", "yes"),
-			project("mlp1.1", "text.hidden", "vision.hidden*4", "yes"),
+			norming(model.RoleProjector, "mlp1.0", "vision.hidden*vision.merge_kernel_size", "yes"),
+			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
 		{types: "llama4", classes: "Llama4", parts: []part{text("llama4_text", "language_model."), seen("llama4_vision_model", "vision_model.")}, around: []piece{

@@ -22,13 +22,13 @@ func towerFamilies() []family {
 			stacks: []*stack{tower(clipNames, []piece{
 				bare(model.RolePatchEmbedding, "vision_model.embeddings.class_embedding", "hidden"),
 				patch("vision_model.embeddings.patch_embedding", "hidden num_channels patch_size patch_size", ""),
-				table(model.RolePositionEmbedding, "vision_model.embeddings.position_embedding", "image_size/patch_size^2+1", "hidden"),
+				table(model.RolePositionEmbedding, "vision_model.embeddings.position_embedding", "patches+1", "hidden"),
 				norming(model.RoleNorm, "vision_model.pre_layrnorm", "hidden", "yes"),
 			}, []piece{norming(model.RoleFinalNorm, "vision_model.post_layernorm", "hidden", "yes")})}},
 		{types: "siglip_vision_model", classes: "SiglipVision", defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 num_channels=3 image_size=224 patch_size=16",
 			stacks: []*stack{tower(clipNames, []piece{
 				patch("vision_model.embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
-				table(model.RolePositionEmbedding, "vision_model.embeddings.position_embedding", "image_size/patch_size^2", "hidden"),
+				table(model.RolePositionEmbedding, "vision_model.embeddings.position_embedding", "patches", "hidden"),
 			}, append([]piece{norming(model.RoleFinalNorm, "vision_model.post_layernorm", "hidden", "yes")}, siglipHead("vision_use_head=true")...))}},
 		{types: "qwen2_vl_vision", defaults: "depth=32 embed_dim=1280 hidden_size=3584 num_heads=16 mlp_ratio=4 in_channels=3 patch_size=14 temporal_patch_size=2 spatial_merge_size=2",
 			rename: map[string]string{keyHidden: "embed_dim"},
@@ -65,7 +65,7 @@ func towerFamilies() []family {
 			before: []piece{
 				bare(model.RolePatchEmbedding, "embeddings.class_embedding", "1 1 hidden"),
 				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
-				bare(model.RolePositionEmbedding, "embeddings.position_embedding", "1 image_size/patch_size^2+1 hidden"),
+				bare(model.RolePositionEmbedding, "embeddings.position_embedding", "1 patches+1 hidden"),
 			}}}},
 		{types: "pixtral", classes: "PixtralVision", defaults: "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 num_channels=3 image_size=1024 patch_size=16", stacks: []*stack{{
 			names: "layers=transformer.layers norms=attention_norm,ffn_norm q=attention.q_proj k=attention.k_proj v=attention.v_proj o=attention.o_proj" +
@@ -82,7 +82,7 @@ func towerFamilies() []family {
 			stacks: []*stack{tower("layers=model.layers norms=input_layernorm,post_attention_layernorm q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.o_proj up=mlp.fc1 down=mlp.fc2", []piece{
 				bare(model.RolePatchEmbedding, "class_embedding", "hidden"),
 				lin(model.RolePatchEmbedding, "patch_embedding.linear", "hidden", "num_channels*patch_size^2", ""),
-				bare(model.RolePositionEmbedding, "positional_embedding_vlm", "image_size/patch_size^2+1 hidden"),
+				bare(model.RolePositionEmbedding, "positional_embedding_vlm", "patches+1 hidden"),
 				norming(model.RoleNorm, "layernorm_pre", "hidden", "yes"), norming(model.RoleNorm, "layernorm_post", "hidden", "yes"),
 			}, []piece{
 				project("vision_adapter.mlp.fc1", "projector_input_dim", "ffn", ""),

@@ -27,7 +27,9 @@ const (
 type family struct {
 	types    string // values of model_type, apart by blanks
 	classes  string // names of the architecture without For… or Model, apart by blanks
+	when     flag   // the row holds only where this is on
 	defaults string // what the class assumes for absent keys, "key=value" apart by blanks
+	expects  string // keys that this row understands at one value only, "key=value" apart by blanks
 	rename   map[string]string
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
 	stacks   []*stack // over the configuration itself
@@ -71,6 +73,8 @@ type stack struct {
 	first     []piece // further tensors of the first layer
 	after     []piece
 	heads     map[string][]piece // by what the class is used for, instead of a head over the vocabulary
+	repeated  string             // key: how many of the layers have weights, which the others use again
+	notFor    string             // a use of the class that leaves the stack out
 	shared    bool               // the token embedding is that of an earlier stack
 	attn      attention
 	latent    *latent
@@ -120,21 +124,23 @@ func stem(architecture string) (name, use string) {
 }
 
 // familyOf finds the row of a model_type, else of an architecture.
-func familyOf(modelType, architecture string) (family, bool) {
+func familyOf(s section, modelType, architecture string) (family, bool) {
 	name, _ := stem(architecture)
 	rows := families()
 	for _, f := range rows {
-		if modelType != "" && listed(f.types, modelType) {
+		if modelType != "" && listed(f.types, modelType) && s.fits(f) {
 			return f, true
 		}
 	}
 	for _, f := range rows {
-		if architecture != "" && listed(f.classes, name) {
+		if architecture != "" && listed(f.classes, name) && s.fits(f) {
 			return f, true
 		}
 	}
 	return family{}, false
 }
+
+func (s section) fits(f family) bool { return f.when == "" || s.is(f.when) }
 
 // classKnown reports whether some row builds that class.
 func classKnown(architecture string) bool {

@@ -18,10 +18,21 @@ func (b *builder) leftIn(object *value, path string) {
 		switch {
 		case v.kind == isObject && !sizeless(key):
 			b.leftIn(v, path+key+".")
-		case !b.used[path+key] && bearsSize(key, v):
+		case !b.used[path+key] && bearsSize(key, v) && !repeated(object, key, v):
 			b.doubt(path+key, v.String(), "this key was not read, and it may bear on sizes")
 		}
 	}
+}
+
+// repeated reports whether a nested object says the same under the same key:
+// the whole of a model often repeats a size of its text part.
+func repeated(object *value, key string, v *value) bool {
+	for _, inner := range object.items {
+		if same := inner.get(key); v.kind == isNumber && same != nil && same.text == v.text {
+			return true
+		}
+	}
+	return false
 }
 
 // bearsSize reports whether a key could change a size. Zero, an empty list and
@@ -83,7 +94,7 @@ const (
 		" num_labels architectures temperature top_p top_k typical_p diversity_penalty max_length min_length bad_words_ids" +
 		" torch_dtype dtype query_pre_attn_scalar max_window_layers original_max_position_embeddings initial_context_length" +
 		" no_rope_layers no_rope_layer_interval sliding_window sliding_window_size attention_chunk_size" +
-		" ep_size n_group topk_group num_expert_group moe_router_topk num_logits_to_keep rescale_every" +
+		" ep_size n_group topk_group num_expert_group moe_router_topk num_logits_to_keep rescale_every block_size" +
 		" vision_feature_layer image_seq_length mm_tokens_per_image image_token_length vision_soft_tokens_per_image default_output_length" +
 		" num_image_tokens query_num ignore_index tokens_per_second window_size fullatt_block_indexes chunk_size_feed_forward" +
 		" force_bos_token_to_be_generated offset_alibi skip_bias_add post_layer_norm apply_residual_connection_post_layernorm" +

@@ -58,3 +58,11 @@ func only(when flag, p piece) piece {
 	p.when = when
 	return p
 }
+
+// rotaryBuffer is the table of inverse frequencies, in 32 bits, that older
+// code saves with every layer.
+func rotaryBuffer(name, shape string) piece {
+	p := bare(model.RoleBuffer, name, shape)
+	p.f32 = true
+	return p
+}

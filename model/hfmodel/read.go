@@ -59,7 +59,7 @@ func (b *builder) build(s section) {
 	if len(b.model.Architectures) > 0 {
 		architecture = b.model.Architectures[0]
 	}
-	f, ok := familyOf(b.model.Type, architecture)
+	f, ok := familyOf(s, b.model.Type, architecture)
 	if !ok {
 		b.doubt("model_type", strings.TrimSpace(b.model.Type+" "+architecture+" "+s.text("_class_name")), "this kind of model is not known here")
 		return
@@ -76,6 +76,7 @@ func (b *builder) build(s section) {
 func (b *builder) family(s section, f family, at site) {
 	s.defaults, s.rename = fields(f.defaults), f.rename
 	at.base = f.base
+	s.expect(f.expects)
 	e := sections{"": s}
 	for _, p := range f.parts {
 		if p.when == "" || s.is(p.when) {
@@ -98,10 +99,10 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 		own = s
 	}
 	kind := own.text("model_type")
-	f, ok := familyOf(p.of, "")
+	f, ok := familyOf(own, p.of, "")
 	if !p.fixed && !inlined && stated {
 		class := strings.Join(own.texts("architectures"), " ")
-		named, known := familyOf(kind, class)
+		named, known := familyOf(own, kind, class)
 		if known {
 			f, ok = named, true
 		} else if kind+class != "" {
@@ -121,6 +122,15 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 	b.family(own, f, site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, parts: others})
 	own.defaults, own.rename = fields(f.defaults), f.rename
 	return own
+}
+
+// expect accounts for keys that have the one value at which the row is right.
+func (s section) expect(list string) {
+	for key, want := range fields(list) {
+		if v := s.object.get(key); v != nil && v.text == want {
+			s.used[s.path+key] = true
+		}
+	}
 }
 
 // format is the element format that the configuration declares, at the top or

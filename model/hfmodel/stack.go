@@ -18,6 +18,10 @@ type site struct {
 
 // stackUp builds a stack of layers with what stands around them.
 func (b *builder) stackUp(s section, k *stack, at site) {
+	if k.notFor != "" && k.notFor == at.use {
+		s.has(keyVocab + "|num_decoder_layers|decoder_layers|tie_word_embeddings")
+		return
+	}
 	s = s.renamed(k.rename)
 	k.slot = k.names.table()
 	if at.use == "Model" || at.use == "EncoderModel" {
@@ -68,17 +72,36 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 	}
 	name := at.prefix + k.slot["layers"]
 	index := b.stackOf(name, kind, hidden, count)
+	var groups int64
+	first := 0
+	if k.repeated != "" {
+		groups = s.or(k.repeated, 1)
+	}
 	for i, planned := range s.plan(k, count) {
 		if b.err != nil {
 			return
 		}
 		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.Itoa(i) + "."}
+		from := len(b.drafts)
 		layer := c.oneLayer(s.at(i), k, planned)
 		c.pieces(e, k.layer)
 		if i == 0 {
 			c.pieces(e, k.first)
 		}
 		b.model.Stacks[index].Layers = append(b.model.Stacks[index].Layers, layer)
+		if groups > 0 && i > 0 && int64(i)*groups/count == int64(i-1)*groups/count {
+			b.tie(from, first)
+		} else {
+			first = from
+		}
+	}
+}
+
+// tie makes the tensors from one place on share the storage of those from
+// another.
+func (b *builder) tie(from, owner int) {
+	for i := from; i < len(b.drafts); i++ {
+		b.drafts[i].TiedTo = int32(owner + i - from)
 	}
 }
 
