@@ -81,7 +81,7 @@ func TestReported(t *testing.T) {
 		{"rtx-4090", WSL, "24560.6", "24564.5"}, // rounding above the driver's total is cut
 		{"rtx-4090", UnknownPlatform, "24091.1", "24564.5"},
 		{"h100-sxm5-80gb", Linux, "81078.8", "81081.5"},
-		{"tesla-t4", Windows, "16204.8", "16215.0"},    // ECC off: wholly above the driver's total, and kept
+		{"tesla-t4", Windows, "15359.5", "16215.0"},    // with ECC on, and off: wholly above the driver's total, and kept
 		{"a10", Linux, "21317.4", "23028.5"},           // driver's total only
 		{"rtx-3060-ti-8gb", Linux, "7583.2", "8192.5"}, // only read on Windows
 		{"gaudi2", Linux, "0.0", "98304.5"},            // no Intel card has both totals

@@ -13,11 +13,11 @@ import (
 // label. The rules, in order:
 //
 //   - Linux: every runtime total that was not read on Windows or WSL.
-//   - Windows, WSL: the runtime totals that were read there. All of them but
-//     those of two cards with another ECC state or memory split are the
-//     driver's total, because WDDM keeps nothing back; so without one, the
-//     interval reaches from the lowest total of an unnamed platform to the
-//     driver's total.
+//   - Windows, WSL: the runtime totals that were read there, and the driver's
+//     totals, which WDDM hands on whole: all runtime totals of the catalogue
+//     from there are the driver's, but for a card with ECC off and one whose
+//     memory is split by a setting. Without one from there, the interval begins
+//     at the lowest total of an unnamed platform.
 //   - Without a runtime total of the platform, the high is the driver's total
 //     and the low is what would be left if this card's driver kept the largest
 //     share that any card of this vendor is seen to lose in this catalogue
@@ -54,12 +54,12 @@ func (c Card) onLinux() account.Figure {
 }
 
 func (c Card) onWindows() account.Figure {
-	if runtime := c.of(RuntimeTotal, onWindows); len(runtime) > 0 {
-		return c.cut(span(runtime, ""))
+	runtime := c.of(RuntimeTotal, onWindows)
+	if len(runtime) == 0 {
+		runtime = c.of(RuntimeTotal, maybeOnWindows)
 	}
-	runtime := c.of(RuntimeTotal, maybeOnWindows)
 	if len(runtime) > 0 {
-		return span(append(runtime, c.of(DriverTotal, maybeOnWindows)...), "")
+		return c.cut(span(append(runtime, c.of(DriverTotal, everywhere)...), ""))
 	}
 	total := c.fromDriver()
 	if linux := span(c.of(RuntimeTotal, maybeOnLinux), ""); !total.Known() && linux.Known() {

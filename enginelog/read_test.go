@@ -112,6 +112,14 @@ func TestRepeats(t *testing.T) {
 	if len(log.OutOfMemory) != 2 {
 		t.Errorf("%d failures of two ranks", len(log.OutOfMemory))
 	}
+	log = read(t, "(Worker_TP0 pid=11) CUDA error: out of memory\n(Worker_TP1 pid=12) CUDA error: out of memory\n")
+	if len(log.OutOfMemory) != 2 {
+		t.Errorf("%d failures of two processes", len(log.OutOfMemory))
+	}
+	log = read(t, "(Worker_TP0 pid=11) "+modern+"\n(EngineCore_DP0 pid=10) "+modern+"\n")
+	if len(log.OutOfMemory) != 1 || log.OutOfMemory[0].PID != 11 {
+		t.Errorf("%d failures of a process that another reports", len(log.OutOfMemory))
+	}
 	// vLLM says once more what happened, without the numbers.
 	log = read(t, modern+"\nRuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.\n")
 	if len(log.OutOfMemory) != 1 || log.OutOfMemory[0].Repeats != 1 {

@@ -41,7 +41,7 @@ type oomReader struct {
 	streams    map[string]*stream
 	last       *stream
 	found      []OutOfMemory
-	seen       map[string]int // text and rank → index into found
+	seen       map[string]int // who and message → index into found
 	dropped    int
 	settings   []Setting
 	understood int    // lines that were part of a message or showed a setting
@@ -251,18 +251,15 @@ func (r *oomReader) add(m OutOfMemory, s *stream) {
 		r.found[s.told-1].Repeats++
 		return
 	}
-	own, anyone := fmt.Sprintf("%d %s", m.Rank, m.Message), fmt.Sprintf("-1 %s", m.Message)
+	own, anyone := m.who()+m.Message, m.Message
 	i, known := r.seen[own]
 	if !known {
 		i, known = r.seen[anyone]
-		known = known && (m.Rank < 0 || r.found[i].Rank < 0)
+		known = known && (own == anyone || r.found[i].who() == "")
 	}
 	if known {
-		r.found[i].Repeats++
-		if r.found[i].Rank < 0 {
-			r.found[i].setRank(m.Rank)
-			r.seen[own] = i
-		}
+		r.found[i].merge(m)
+		r.seen[r.found[i].who()+m.Message] = i
 		return
 	}
 	if len(r.found) >= most {
@@ -277,6 +274,30 @@ func (r *oomReader) add(m OutOfMemory, s *stream) {
 	if len(m.components) > 0 && !m.Retried {
 		s.told = len(r.found)
 	}
+}
+
+// merge counts a copy of a message. The one that comes first in the text
+// stands for both; the rank may be known from either.
+func (m *OutOfMemory) merge(other OutOfMemory) {
+	rank, repeats := max(m.Rank, other.Rank), m.Repeats+1
+	if other.Line < m.Line {
+		*m = other
+	}
+	m.Repeats = repeats
+	m.setRank(rank)
+}
+
+// who tells equal messages of two failures apart: by rank, and by process
+// where there are no numbers. Numbers that agree to the last digit are those of
+// one failure that another process printed again.
+func (m *OutOfMemory) who() string {
+	switch {
+	case m.Rank >= 0:
+		return fmt.Sprintf("rank %d: ", m.Rank)
+	case m.PID > 0 && len(m.components) == 0:
+		return fmt.Sprintf("process %d: ", m.PID)
+	}
+	return ""
 }
 
 // closeAll ends the messages that are open.
