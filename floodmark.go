@@ -18,10 +18,11 @@ import (
 
 // Request is what an estimate is asked about.
 type Request struct {
-	Model    *model.Model
-	Workload workload.Workload // without an operation: loading alone
-	Card     *device.Card      // the card under every rank; nil asks for no verdict
-	Platform device.Platform   // where the card is used; empty for device.UnknownPlatform
+	Model     *model.Model
+	ModelPath string            // read when Model is nil: what [LoadModel] takes
+	Workload  workload.Workload // without an operation: loading alone
+	Card      *device.Card      // the card under every rank; nil asks for no verdict
+	Platform  device.Platform   // where the card is used; empty for device.UnknownPlatform
 }
 
 // Prediction is what an estimate gives.
@@ -47,6 +48,13 @@ func FindCard(name string) (device.Card, error) { return device.Find(name) }
 func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r.Workload.Operation == "" {
 		r.Workload.Operation = workload.Load
+	}
+	if r.Model == nil {
+		m, err := LoadModel(r.ModelPath)
+		if err != nil {
+			return nil, err
+		}
+		r.Model = m
 	}
 	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
 	if err != nil {

@@ -42,14 +42,15 @@ func breaches(f *file) []string {
 }
 
 // undocumentedPackages lists the packages without a doc.go that says what they
-// are: "Package account is …", or "Command tally …" for a program.
+// are ("Package account is …"), and the programs whose file does not ("Command
+// tally …").
 func undocumentedPackages(files []*file) []string {
 	documented := map[string]bool{}
 	for _, f := range files {
 		if f.isTest() {
 			continue
 		}
-		documented[f.folder] = documented[f.folder] || path.Base(f.path) == "doc.go" && isPackageComment(f)
+		documented[f.folder] = documented[f.folder] || (path.Base(f.path) == "doc.go" || f.isProgram()) && isPackageComment(f)
 	}
 	var list []string
 	for folder, is := range documented {
@@ -63,7 +64,7 @@ func undocumentedPackages(files []*file) []string {
 
 func isPackageComment(f *file) bool {
 	begin := "Package " + f.syntax.Name.Name + " "
-	if f.syntax.Name.Name == "main" {
+	if f.isProgram() {
 		begin = "Command " + path.Base(f.folder) + " "
 	}
 	return strings.HasPrefix(f.syntax.Doc.Text(), begin)
@@ -140,7 +141,7 @@ func variables(f *file) []string {
 // edges refuses what only the edge of the program does: printing, and ending
 // the process.
 func edges(f *file) []string {
-	for _, edge := range []string{"cmd", "tools", "internal/cli", "internal/report"} {
+	for _, edge := range []string{"cmd", "tools", "examples", "internal/cli", "internal/report"} {
 		if isBelow(f.folder, []string{edge}) {
 			return nil
 		}

@@ -31,6 +31,8 @@ type file struct {
 
 func (f *file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
+func (f *file) isProgram() bool { return f.syntax.Name.Name == "main" }
+
 // at is where a node begins, as "account/figure.go:12".
 func (f *file) at(n ast.Node) string {
 	return f.path + ":" + strconv.Itoa(f.set.Position(n.Pos()).Line)

@@ -1,9 +1,8 @@
-// Command estimate prints what loading a model needs.
+// Command estimate says how many bytes loading a model needs at least.
 package main
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"os"
 
@@ -11,13 +10,9 @@ import (
 )
 
 func main() {
-	m, err := floodmark.LoadModel(os.Args[1])
+	p, err := floodmark.Estimate(context.Background(), floodmark.Request{ModelPath: os.Args[1]})
 	if err != nil {
 		log.Fatal(err)
 	}
-	p, err := floodmark.Estimate(context.Background(), floodmark.Request{Model: m})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(m.Parameters().Low(), "parameters,", p.Accounts()[0].Phases[0].Peak("requested").Figure.Low(), "bytes to load")
+	log.Printf("%s needs at least %d bytes to load", os.Args[1], p.Accounts()[0].Phases[0].Peak("process").Figure.Low())
 }

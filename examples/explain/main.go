@@ -1,12 +1,12 @@
-// Command explain prints the peaks that evidence of any kind shows.
+// Command explain prints what evidence of any kind says, as JSON.
 package main
 
 import (
-	"fmt"
 	"log"
 	"os"
 
 	"floodmark"
+	"floodmark/record"
 )
 
 func main() {
@@ -14,9 +14,5 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, a := range evidence.Accounts() {
-		for _, p := range a.Phases {
-			fmt.Printf("device %d, %s: requested %d bytes\n", a.Device, p.ID, p.Peak("requested").Figure.Low())
-		}
-	}
+	record.Encode(os.Stdout, evidence.Record(record.Tool{}))
 }
