@@ -105,10 +105,10 @@ func (m *OutOfMemory) spilled() truth {
 	return exceeds(m.Allocated, m.Capacity)
 }
 
-// absurd reports a request of an exbibyte or more, which PyTorch refuses
-// without trying.
+// absurd reports a request of a pebibyte or more. PyTorch refuses an exbibyte
+// without trying, and hands on less; but no device has a thousandth of either.
 func (m *OutOfMemory) absurd() bool {
-	return m.TooLarge || m.Request.Low() >= 1<<60 || m.Request.Reason() == bytesize.ErrOverflow.Error()
+	return m.TooLarge || m.Request.Low() >= 1<<50 || m.Request.Reason() == bytesize.ErrOverflow.Error()
 }
 
 // free is what the process could still take from the driver: what the device

@@ -127,6 +127,10 @@ func TestClass(t *testing.T) {
 	}{
 		{"spill (meshgen#7)", "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 13.98 GiB already allocated; 0 bytes free; 14.10 GiB reserved in total by PyTorch)",
 			Spill, "13.98"},
+		{"spill (sd-webui-replacer#74)", "CUDA out of memory. Tried to allocate 27.12 GiB. GPU 0 has a total capacty of 11.99 GiB of which 0 bytes is free. Of the allocated memory 16.16 GiB is allocated by PyTorch, and 144.59 MiB is reserved by PyTorch but unallocated.",
+			Spill, "16.16"},
+		{"absurd size (Scene-Splatter#4)", "CUDA out of memory. Tried to allocate 67109892.10 GiB. GPU 0 has a total capacty of 39.59 GiB of which 34.16 GiB is free. Process 75498 has 5.42 GiB memory in use. Of the allocated memory 3.99 GiB is allocated by PyTorch, and 921.15 MiB is reserved by PyTorch but unallocated.",
+			AbsurdSize, "corrupt"},
 		{"absurd size", "RuntimeError: CUDA out of memory. Tried to allocate more than 1EB memory.", AbsurdSize, "corrupt"},
 		{"absurd size that was printed", "CUDA out of memory. Tried to allocate 17179869184.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 20.00 GiB is free.", AbsurdSize, "corrupt"},
 		{"limit outside (Diffuman4D#20)", "CUDA out of memory. Tried to allocate 960.00 MiB. GPU 0 has a total capacity of 31.36 GiB of which 15.52 GiB is free. Of the allocated memory 14.20 GiB is allocated by PyTorch, and 76.00 MiB is reserved by PyTorch but unallocated.",

@@ -312,8 +312,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// A million lines pass through without being kept, and a flood of failures is
-// cut with a warning.
+// A flood of failures is cut, with a warning.
 func TestBounds(t *testing.T) {
 	var b strings.Builder
 	for i := range 3 * most {
