@@ -86,26 +86,26 @@ type OutOfMemory struct {
 
 // The numbers of a message, in squashed text.
 var (
-	reRequest     = regexp.MustCompile(`Triedtoallocate` + size)
-	reTooLarge    = regexp.MustCompile(`Triedtoallocatemorethan1EB`)
-	reDevice      = regexp.MustCompile(`\((?:GPU|NPU|MLU)(\d{1,6});|GPU(\d{1,6})hasatotalcapac|OOMondevice(\d{1,6})`)
-	reCapacity    = regexp.MustCompile(`hasatotalcapaci?tyof` + size + `|;` + size + `totalcapacity`)
-	reFree        = regexp.MustCompile(`ofwhich` + size + `isfree|;` + size + `free`)
-	reAllocated   = regexp.MustCompile(`Oftheallocatedmemory` + size + `isallocatedbyPyTorch|;` + size + `alreadyallocated`)
-	reActive      = regexp.MustCompile(`;` + size + `currentactive`)
-	reReserved    = regexp.MustCompile(`;` + size + `reservedintotalbyPyTorch|MPSallocated:` + size)
-	reUnallocated = regexp.MustCompile(size + `isreservedbyPyTorchbutunallocated|;` + size + `cached`)
-	reInactive    = regexp.MustCompile(`;` + size + `inactive`)
-	rePools       = regexp.MustCompile(`with` + size + `allocatedinprivatepools`)
-	reAllowed     = regexp.MustCompile(`[.;]` + size + `allowed|maxallowed:` + size)
-	reOther       = regexp.MustCompile(`otherallocations:` + size)
-	reProcess     = regexp.MustCompile(`(?:thisprocess|Process(\d{1,18}))has` + size + `memoryinuse`)
-	reNCCL        = regexp.MustCompile(`FailedtoCUDAcalloc(?:async)?(\d{1,24})bytes`)
-	reMapping     = regexp.MustCompile(`tryingtomap(\d{1,24})bytes`)
-	reMapFree     = regexp.MustCompile(`\(free:(\d{1,24})`)
-	reMapTotal    = regexp.MustCompile(`,total:(\d{1,24})\)`)
-	reHintEnd     = regexp.MustCompile(`avoidfragmentation|SeedocumentationforMemoryManagement(?:and[A-Z_]+|\(https?:[^)]{0,200}\))?|\(maycausesystemfailure\)|unoccupiedcachedmemory`)
-	reBuffer      = regexp.MustCompile(`Invalidbuffersize:` + size)
+	reRequest     = pattern(`Triedtoallocate` + size)
+	reTooLarge    = pattern(`Triedtoallocatemorethan1EB`)
+	reDevice      = pattern(`\((?:GPU|NPU|MLU)(\d{1,6});|GPU(\d{1,6})hasatotalcapac|OOMondevice(\d{1,6})`)
+	reCapacity    = pattern(`hasatotalcapaci?tyof` + size + `|;` + size + `totalcapacity`)
+	reFree        = pattern(`ofwhich` + size + `isfree|;` + size + `free`)
+	reAllocated   = pattern(`Oftheallocatedmemory` + size + `isallocatedbyPyTorch|;` + size + `alreadyallocated`)
+	reActive      = pattern(`;` + size + `currentactive`)
+	reReserved    = pattern(`;` + size + `reservedintotalbyPyTorch|MPSallocated:` + size)
+	reUnallocated = pattern(size + `isreservedbyPyTorchbutunallocated|;` + size + `cached`)
+	reInactive    = pattern(`;` + size + `inactive`)
+	rePools       = pattern(`with` + size + `allocatedinprivatepools`)
+	reAllowed     = pattern(`[.;]` + size + `allowed|maxallowed:` + size)
+	reOther       = pattern(`otherallocations:` + size)
+	reProcess     = pattern(`(?:thisprocess|Process(\d{1,18}))has` + size + `memoryinuse`)
+	reNCCL        = pattern(`FailedtoCUDAcalloc(?:async)?(\d{1,24})bytes`)
+	reMapping     = pattern(`tryingtomap(\d{1,24})bytes`)
+	reMapFree     = pattern(`\(free:(\d{1,24})`)
+	reMapTotal    = pattern(`,total:(\d{1,24})\)`)
+	reHintEnd     = pattern(`avoidfragmentation|SeedocumentationforMemoryManagement(?:and[A-Z_]+|\(https?:[^)]{0,200}\))?|\(maycausesystemfailure\)|unoccupiedcachedmemory`)
+	reBuffer      = pattern(`Invalidbuffersize:` + size)
 )
 
 // draft is a message while its numbers are read.
@@ -123,13 +123,13 @@ type draft struct {
 func parse(text string, by writer, starts []start, name string) (OutOfMemory, int) {
 	m := OutOfMemory{Rank: by.rank, PID: by.pid, Device: -1}
 	d := draft{OutOfMemory: &m, text: text, name: name, starts: starts}
-	h := head.FindString(text)
+	h := head().FindString(text)
 	m.Backend = backend(h)
 	d.last = len(h)
-	if found := d.find(reDevice); found != nil {
+	if found := d.find(reDevice()); found != nil {
 		m.Device, _ = strconv.Atoi(found[0])
 	}
-	m.TooLarge = d.find(reTooLarge) != nil
+	m.TooLarge = d.find(reTooLarge()) != nil
 	d.numbers()
 	d.processes()
 	m.Retried = strings.Contains(h, "memorymappingfailed")
@@ -152,25 +152,25 @@ func quoted(after string) bool {
 // numbers reads every figure, each into its component.
 func (d *draft) numbers() {
 	pytorch, device := "pytorch", "device"
-	d.Request = d.figure(pytorch, KindRequest, account.Requested, reRequest, reMapping, reBuffer)
+	d.Request = d.figure(pytorch, KindRequest, account.Requested, reRequest(), reMapping(), reBuffer())
 	if d.Backend == NCCL {
-		d.Request = d.figure("nccl", KindRequest, account.Requested, reNCCL)
+		d.Request = d.figure("nccl", KindRequest, account.Requested, reNCCL())
 	}
-	d.Capacity = d.figure(device, KindCapacity, account.Device, reCapacity, reMapTotal)
-	d.Free = d.figure(device, KindFree, account.Device, reFree, reMapFree)
-	d.Allocated = d.figure(pytorch, KindAllocated, account.Allocated, reAllocated)
-	d.Active = d.figure(pytorch, KindActive, account.Active, reActive)
-	d.Reserved = d.figure(pytorch, KindReserved, account.Reserved, reReserved)
-	d.Unallocated = d.figure(pytorch, KindUnallocated, account.Reserved, reUnallocated)
-	d.PrivatePools = d.figure(pytorch, KindPrivatePools, account.Reserved, rePools)
-	d.Allowed = d.figure(pytorch, KindAllowed, account.Reserved, reAllowed)
-	d.OtherAllocations = d.figure("this process", KindOtherAllocations, account.Process, reOther)
-	d.figure(pytorch, KindInactive, account.Reserved, reInactive)
+	d.Capacity = d.figure(device, KindCapacity, account.Device, reCapacity(), reMapTotal())
+	d.Free = d.figure(device, KindFree, account.Device, reFree(), reMapFree())
+	d.Allocated = d.figure(pytorch, KindAllocated, account.Allocated, reAllocated())
+	d.Active = d.figure(pytorch, KindActive, account.Active, reActive())
+	d.Reserved = d.figure(pytorch, KindReserved, account.Reserved, reReserved())
+	d.Unallocated = d.figure(pytorch, KindUnallocated, account.Reserved, reUnallocated())
+	d.PrivatePools = d.figure(pytorch, KindPrivatePools, account.Reserved, rePools())
+	d.Allowed = d.figure(pytorch, KindAllowed, account.Reserved, reAllowed())
+	d.OtherAllocations = d.figure("this process", KindOtherAllocations, account.Process, reOther())
+	d.figure(pytorch, KindInactive, account.Reserved, reInactive())
 }
 
 // processes reads who else is on the device, in either order of sentences.
 func (d *draft) processes() {
-	for _, at := range reProcess.FindAllStringSubmatchIndex(d.text, 64) {
+	for _, at := range reProcess().FindAllStringSubmatchIndex(d.text, 64) {
 		found := groups(d.text, at)
 		use, component := ProcessUse{}, "this process"
 		if at[2] >= 0 {
@@ -194,7 +194,7 @@ func (d *draft) hint() {
 	case strings.Contains(d.text, "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0"):
 		d.Hint = HintHighWatermark
 	}
-	for _, at := range reHintEnd.FindAllStringIndex(d.text, 4) {
+	for _, at := range reHintEnd().FindAllStringIndex(d.text, 4) {
 		d.last = max(d.last, at[1])
 	}
 }

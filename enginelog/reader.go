@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 // where the beginning of a paste is cut off. The texts are those of PyTorch's
 // caching allocators (CUDA and HIP, XPU, MPS, and the backends that copied
 // theirs), of its error checks, and of NCCL's and RCCL's alloc.h.
-var head = regexp.MustCompile(`((?:CUDA|Cuda|HIP|XPU|NPU|MUSA|MLU)outofmemory` +
+var head = pattern(`((?:CUDA|Cuda|HIP|XPU|NPU|MUSA|MLU)outofmemory` +
 	`|MPSbackendoutofmemory` +
 	`|(?:CUDA|HIP|XPU)(?:driver)?error:outofmemory` +
 	`|cudaruntimeerror\(2\):outofmemory` +
@@ -150,7 +149,7 @@ func nextHead(text string, from int) (at, end int, ok bool) {
 	rest := text[from:]
 	for _, word := range []string{"outofmemory", tried, "CUDAcalloc", "withOOMon", "memoryblock", "buffersize:"} {
 		if strings.Contains(rest, word) {
-			m := head.FindStringIndex(rest)
+			m := head().FindStringIndex(rest)
 			if m == nil {
 				return 0, 0, false
 			}
@@ -181,7 +180,7 @@ func (r *oomReader) stream(by writer, text string) *stream {
 // awaitsRequest reports whether an open message is one that says further on
 // what was tried, and has not said so yet.
 func awaitsRequest(text string) bool {
-	h := head.FindString(text)
+	h := head().FindString(text)
 	allocator := strings.HasSuffix(h, "outofmemory") && !strings.Contains(h, "error")
 	return (allocator || strings.HasPrefix(h, "Currentplatform")) && !strings.Contains(text, tried)
 }

@@ -1,15 +1,14 @@
 package enginelog
 
 import (
-	"regexp"
 	"strings"
 )
 
 // reSettings is the variable of the allocator's settings with a value, in a
 // shell line, a dictionary or a list of the environment.
 var (
-	reSettings = regexp.MustCompile(`PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF["']?\]?\s*[=:,]\s*["']?([A-Za-z0-9_:,.>\[\]-]{1,400})`)
-	reSetting  = regexp.MustCompile(`([a-z][a-z0-9_]{1,60}):(\[[^\]]{0,200}\]|[A-Za-z0-9.-]{1,40})`)
+	reSettings = pattern(`PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF["']?\]?\s*[=:,]\s*["']?([A-Za-z0-9_:,.>\[\]-]{1,400})`)
+	reSetting  = pattern(`([a-z][a-z0-9_]{1,60}):(\[[^\]]{0,200}\]|[A-Za-z0-9.-]{1,40})`)
 )
 
 // mostSettings bounds what a text can make us keep.
@@ -24,12 +23,12 @@ func (r *oomReader) readSettings(l line, before string) {
 	if !strings.Contains(l.text, "ALLOC_CONF") || strings.HasPrefix(strings.TrimSpace(l.text), "#") {
 		return
 	}
-	for _, at := range reSettings.FindAllStringSubmatchIndex(l.text, 8) {
+	for _, at := range reSettings().FindAllStringSubmatchIndex(l.text, 8) {
 		said := before + squash(l.text[:at[0]])
 		if strings.HasSuffix(said, "trysetting") {
 			continue
 		}
-		for _, m := range reSetting.FindAllStringSubmatch(l.text[at[2]:at[3]], 32) {
+		for _, m := range reSetting().FindAllStringSubmatch(l.text[at[2]:at[3]], 32) {
 			r.set(Setting{Name: m[1], Value: m[2], Line: l.number})
 		}
 	}

@@ -95,15 +95,15 @@ func spaced(starts []start, end int) string {
 // torchrun and of PyTorch's excepthook, of mpirun --tag-output, of vLLM's and
 // Ray's workers, and the usual time stamps and logging levels.
 var (
-	rankPrefix  = regexp.MustCompile(`^\[(?:rank|default)(\d{1,9})\]:?`)
-	mpiPrefix   = regexp.MustCompile(`^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:`)
-	srunPrefix  = regexp.MustCompile(`^(\d{1,6}): `)
-	pidPrefix   = regexp.MustCompile(`^\((?:([A-Za-z_][\w:.]{0,80}) )?(?:rank=(\d{1,9}) )?pid=(\d{1,18})[^)]{0,80}\)`)
-	stampPrefix = regexp.MustCompile(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:?`)
-	levelPrefix = regexp.MustCompile(`^(?:ERROR|WARNING|WARN|INFO|CRITICAL|DEBUG) `)
-	shortStamp  = regexp.MustCompile(`^\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? `)
-	filePrefix  = regexp.MustCompile(`^\[[\w./-]{1,120}\.(?:py|cpp|cc|cu):\d+\]`)
-	glogPrefix  = regexp.MustCompile(`^\[[A-Z]\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w./]{1,120}:\d+\]`)
+	rankPrefix  = pattern(`^\[(?:rank|default)(\d{1,9})\]:?`)
+	mpiPrefix   = pattern(`^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:`)
+	srunPrefix  = pattern(`^(\d{1,6}): `)
+	pidPrefix   = pattern(`^\((?:([A-Za-z_][\w:.]{0,80}) )?(?:rank=(\d{1,9}) )?pid=(\d{1,18})[^)]{0,80}\)`)
+	stampPrefix = pattern(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:?`)
+	levelPrefix = pattern(`^(?:ERROR|WARNING|WARN|INFO|CRITICAL|DEBUG) `)
+	shortStamp  = pattern(`^\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? `)
+	filePrefix  = pattern(`^\[[\w./-]{1,120}\.(?:py|cpp|cc|cu):\d+\]`)
+	glogPrefix  = pattern(`^\[[A-Z]\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w./]{1,120}:\d+\]`)
 )
 
 // prefix takes apart what stands before the message of a line.
@@ -126,20 +126,20 @@ func (w *writer) take(text string) int {
 	if text == "" || !strings.ContainsAny(text[:1], "[(0123456789EWICD") {
 		return 0
 	}
-	if m := pidPrefix.FindStringSubmatch(text); m != nil {
+	if m := pidPrefix().FindStringSubmatch(text); m != nil {
 		w.name += m[1] + "/" + m[3]
 		w.pid, _ = strconv.ParseInt(m[3], 10, 64)
 		w.setRank(m[2])
 		return len(m[0])
 	}
-	for _, ranked := range []*regexp.Regexp{rankPrefix, mpiPrefix, srunPrefix} {
+	for _, ranked := range []*regexp.Regexp{rankPrefix(), mpiPrefix(), srunPrefix()} {
 		if m := ranked.FindStringSubmatch(text); m != nil {
 			w.name += "rank" + m[1]
 			w.setRank(m[1])
 			return len(m[0])
 		}
 	}
-	for _, noise := range []*regexp.Regexp{stampPrefix, levelPrefix, shortStamp, filePrefix, glogPrefix} {
+	for _, noise := range []*regexp.Regexp{stampPrefix(), levelPrefix(), shortStamp(), filePrefix(), glogPrefix()} {
 		if m := noise.FindString(text); m != "" {
 			return len(m)
 		}

@@ -176,7 +176,7 @@ func isConstantInSpirit(spec *ast.ValueSpec, i int) bool {
 		return false
 	}
 	switch called(spec.Values[i]) {
-	case "regexp.MustCompile":
+	case "regexp.MustCompile", "pattern": // pattern compiles on first use
 		return true
 	case "errors.New", "fmt.Errorf":
 		return strings.HasPrefix(name, "Err") || strings.HasPrefix(name, "err")
@@ -184,17 +184,20 @@ func isConstantInSpirit(spec *ast.ValueSpec, i int) bool {
 	return false
 }
 
-// called is the qualified name of the function that an expression calls.
+// called is the name of the function that an expression calls, qualified where
+// it comes from another package.
 func called(e ast.Expr) string {
 	call, is := e.(*ast.CallExpr)
 	if !is {
 		return ""
 	}
-	selector, is := call.Fun.(*ast.SelectorExpr)
-	if !is {
-		return ""
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		return qualified(fun)
 	}
-	return qualified(selector)
+	return ""
 }
 
 // qualified is a selector on a plain name, as "os.Exit"; empty on anything else.
