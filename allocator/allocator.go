@@ -108,6 +108,18 @@ func (a *Allocator) Malloc(request int64, stream uint64, id PoolID) (Handle, err
 // Reserved is the bytes held from the driver.
 func (a *Allocator) Reserved() int64 { return a.stats.ReservedBytes.All.Current }
 
+// Cached reports whether a cached block would serve a request, so that the
+// driver is not asked. It changes nothing.
+func (a *Allocator) Cached(request int64, stream uint64, id PoolID) bool {
+	if request < 1 || request > MaxRequest || !a.knows(id) {
+		return false
+	}
+	w := want{stream: stream, size: a.settings.RoundSize(request)}
+	w.pool = poolIndex(id, w.size <= SmallSize)
+	_, ok := a.best(w)
+	return ok
+}
+
 // find takes the best cached block for a request out of its free set; none
 // when there is none. The best is the smallest that is large enough, and of
 // those the one at the lowest address.
@@ -116,24 +128,31 @@ func (a *Allocator) find(w want) int32 {
 	if a.settings.GarbageCollectionThreshold > 0 {
 		p.searches++
 	}
-	at := p.free.ceil(entry{stream: w.stream, size: w.size, block: none})
-	e, ok := p.free.at(at)
-	if !ok || e.stream != w.stream {
+	at, ok := a.best(w)
+	if !ok {
 		return none
 	}
-	if a.blocks[e.block].virtual != none {
-		at, ok = a.bestExpandable(p, at, w.stream)
-		if !ok {
-			return none
-		}
-		e, _ = p.free.at(at)
-	}
-	if !a.withinOversize(w, e) {
-		return none
-	}
+	e, _ := p.free.at(at)
 	p.free.removeAt(at)
 	a.blocks[e.block].state = taken
 	return e.block
+}
+
+// best is the place of the best cached block for a request.
+func (a *Allocator) best(w want) (place, bool) {
+	p := &a.pools[w.pool]
+	at := p.free.ceil(entry{stream: w.stream, size: w.size, block: none})
+	e, ok := p.free.at(at)
+	if !ok || e.stream != w.stream {
+		return at, false
+	}
+	if a.blocks[e.block].virtual != none {
+		if at, ok = a.bestExpandable(p, at, w.stream); !ok {
+			return at, false
+		}
+		e, _ = p.free.at(at)
+	}
+	return at, a.withinOversize(w, e)
 }
 
 // bestExpandable chooses among expandable blocks. While the option is on, a

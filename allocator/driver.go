@@ -46,8 +46,15 @@ func NewCard(capacity, total int64) *Card {
 	if total <= 0 {
 		total = min(capacity, unlimitedMemory)
 	}
-	return &Card{capacity: capacity, total: total, next: 0x7f0000000000}
+	return &Card{capacity: capacity, total: total, next: firstAddress}
 }
+
+// firstAddress is where a card's addresses begin: no processor has addresses
+// there, so they never meet recorded ones.
+const firstAddress = 1 << 60
+
+// Take counts bytes as granted that an allocator was restored with.
+func (c *Card) Take(bytes int64) { c.used += bytes }
 
 // Used is the bytes that the card has granted and not got back.
 func (c *Card) Used() int64 { return c.used }

@@ -1,0 +1,345 @@
+package replay
+
+import (
+	"fmt"
+
+	"floodmark/allocator"
+	"floodmark/snapshot"
+	"floodmark/timeline"
+)
+
+// Count is how many of something were found again.
+type Count struct {
+	Matched, Total int
+}
+
+// All reports that nothing is missing.
+func (c Count) All() bool { return c.Matched == c.Total }
+
+// Certificate says how exactly the simulated allocator reproduces a recording
+// under the settings of the recording.
+type Certificate struct {
+	Addresses Count // "alloc" entries whose block lies where it was recorded
+	Segments  Count // segment_alloc and segment_map entries, with size and moment
+	Releases  Count // runs of segment_free and segment_unmap entries, as sets
+
+	ReservedPeakRecorded int64 // bytes
+	ReservedPeakReplayed int64
+
+	// EndStateEqual: every segment and block of the snapshot has the same
+	// address, size and state at the end of the replay.
+	EndStateEqual bool
+	FirstMismatch *Mismatch // nil when there is none
+}
+
+// Mismatch is where a replay parts from the recording.
+type Mismatch struct {
+	Entry  int    // index into the trace; its length for the end state
+	Action string // PyTorch's word, or "end"
+	Text   string // what was recorded, and what was replayed
+}
+
+// Holds reports that everything was reproduced.
+func (c Certificate) Holds() bool {
+	return c.FirstMismatch == nil && c.EndStateEqual && c.Addresses.All() && c.Segments.All() && c.Releases.All() &&
+		c.ReservedPeakRecorded == c.ReservedPeakReplayed
+}
+
+// String is one line, as in "2434/2434 addresses, 175/175 segments, 3/3 releases".
+func (c Certificate) String() string {
+	text := fmt.Sprintf("%d/%d addresses, %d/%d segments, %d/%d releases", c.Addresses.Matched, c.Addresses.Total,
+		c.Segments.Matched, c.Segments.Total, c.Releases.Matched, c.Releases.Total)
+	if m := c.FirstMismatch; m != nil {
+		text += fmt.Sprintf("; first mismatch at entry %d (%s): %s", m.Entry, m.Action, m.Text)
+	}
+	return text
+}
+
+// NotCertifiedError is the refusal of a what-if on a recording that the
+// simulation does not reproduce.
+type NotCertifiedError struct {
+	Device      int
+	Certificate Certificate
+}
+
+// Error says what does not match.
+func (e *NotCertifiedError) Error() string {
+	if e.Certificate.Addresses.Total == 0 && e.Certificate.FirstMismatch == nil {
+		return fmt.Sprintf("device %d: the snapshot records no allocation, so there is nothing to replay", e.Device)
+	}
+	return fmt.Sprintf("device %d: the simulated allocator does not reproduce this recording (%s), so it cannot say what other settings would do",
+		e.Device, e.Certificate)
+}
+
+// Recorded is a recording and its replay under the settings of the recording.
+type Recorded struct {
+	Recording   *snapshot.Recording
+	Certificate Certificate
+	Run         *Run // moments are indexes into Recording.Timeline.Events
+
+	rules  allocator.Rules
+	start  start
+	empty  []int // events before which the program emptied the cache
+	unsure int   // such that a retry of the driver may have done it
+	pools  int
+}
+
+// Replay runs what a device recorded through the allocator, under the settings
+// of the recording, and compares.
+func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules) *Recorded {
+	settings := rules.Effective(RecordedSettings(s, r))
+	c := &certifier{s: s, r: r, settings: settings, events: r.Timeline.Events,
+		out: &Recorded{Recording: r, rules: rules, pools: len(s.Pools)}}
+	c.mend()
+	c.begin()
+	c.follow()
+	c.conclude()
+	return c.out
+}
+
+// certifier replays one recording.
+type certifier struct {
+	s        *snapshot.Snapshot
+	r        *snapshot.Recording
+	settings allocator.Settings
+	a        *allocator.Allocator
+	d        *recordedDriver
+	run      recorder
+	handles  []allocator.Handle
+	events   []timeline.Event
+	next     int       // event
+	suspect  *Mismatch // an entry that contradicts the rest of the file
+	mended   mended
+	out      *Recorded
+}
+
+// note keeps the first mismatch.
+func (c *certifier) note(entry int, text string) {
+	if m := c.out.Certificate.FirstMismatch; m == nil || entry < m.Entry {
+		c.out.Certificate.FirstMismatch = c.mismatch(entry, text)
+	}
+}
+
+func (c *certifier) mismatch(entry int, text string) *Mismatch {
+	action := "end"
+	if entry < c.r.Trace.Len() {
+		action = c.r.Trace.Action[entry].String()
+	}
+	return &Mismatch{Entry: entry, Action: action, Text: text}
+}
+
+// begin restores the state before the first entry.
+func (c *certifier) begin() {
+	c.d = newRecordedDriver(c.r.Trace, c.note)
+	c.a = allocator.New(c.d, c.settings, c.out.rules)
+	c.d.a = c.a
+	c.out.start = startOf(c.s, c.r, c.mended.before(c.r.Timeline.Before), &c.settings)
+	c.handles = make([]allocator.Handle, len(c.r.Timeline.Allocs))
+	if err := c.out.start.restore(c.a, c.out.pools, c.handles); err != nil {
+		c.note(0, err.Error())
+	}
+	for _, segment := range c.out.start.segments {
+		if segment.Pool != 0 {
+			c.d.pools[segment.Addr] = segment.Pool
+		}
+	}
+	c.suspectAllocs(c.out.start.unplaced, "lived before the first entry, but where it lay was no free memory")
+	c.out.Certificate.ReservedPeakRecorded = c.r.Peaks().Reserved.Bytes
+	for _, action := range c.r.Trace.Action {
+		if action == snapshot.Alloc {
+			c.out.Certificate.Addresses.Total++
+		}
+	}
+	c.run = newRecorder(c.a, len(c.events), true)
+}
+
+// restore puts the state of the start into an empty allocator.
+func (st *start) restore(a *allocator.Allocator, pools int, handles []allocator.Handle) error {
+	for range pools - 1 {
+		a.NewPool(allocator.PoolOptions{})
+	}
+	for i, segment := range st.segments {
+		restored, err := a.Restore(segment)
+		if err != nil {
+			return fmt.Errorf("state before the first entry: %w", err)
+		}
+		for k, owner := range st.owners[i] {
+			handles[owner] = restored[k]
+		}
+	}
+	return nil
+}
+
+// follow walks the trace: segment entries belong to the action after them.
+func (c *certifier) follow() {
+	trace := c.r.Trace
+	c.handle(-1, nil)
+	first := 0
+	for i := 0; i <= trace.Len(); i++ {
+		if i < trace.Len() && (grants(trace.Action[i]) || takes(trace.Action[i])) {
+			continue
+		}
+		switch {
+		case i < trace.Len() && trace.Action[i] == snapshot.Alloc:
+			first = c.releaseBefore(first, i)
+			c.handle(i, &window{first, i})
+		case i < trace.Len() && trace.Action[i] == snapshot.OutOfMemory:
+			c.handle(i, &window{first, i})
+		default:
+			if first < i {
+				c.explicit(first, i)
+			}
+			c.handle(i, nil)
+		}
+		first = i + 1
+	}
+}
+
+// window is the segment entries before an entry that asks for memory.
+type window struct{ first, last int }
+
+// releaseBefore replays a release at the beginning of the segment entries
+// before an allocation, and returns where the others begin. Whether the program
+// emptied the cache or the driver refused, the state after a release of
+// everything is the same. With max_split_size or garbage collection a refusal
+// may release less; then the allocation itself is left to find out, unless it
+// would not even ask the driver.
+func (c *certifier) releaseBefore(first, entry int) int {
+	trace := c.r.Trace
+	last := first
+	for last < entry && takes(trace.Action[last]) {
+		last++
+	}
+	if last == first {
+		return first
+	}
+	partial := c.settings.MaxSplitSize != allocator.Unlimited || c.settings.GarbageCollectionThreshold > 0
+	if partial && last < entry && !c.a.Cached(trace.Size[entry], c.s.Streams[trace.Stream[entry]], c.poolOf(entry)) {
+		return first
+	}
+	before := c.a.Reserved()
+	c.emptyCache(first, last)
+	if last == entry {
+		c.out.empty = append(c.out.empty, c.next)
+		return last
+	}
+	// A driver that refused could not have given more at another time.
+	if before+trace.Size[last] <= c.out.Certificate.ReservedPeakRecorded {
+		c.out.empty = append(c.out.empty, c.next)
+	} else {
+		c.out.unsure++
+	}
+	return last
+}
+
+// explicit replays segment entries that no allocation follows.
+func (c *certifier) explicit(first, last int) {
+	c.emptyCache(first, last)
+	c.out.empty = append(c.out.empty, c.next)
+}
+
+func (c *certifier) emptyCache(first, last int) {
+	c.d.begin(first, last, false, 0)
+	c.a.EmptyCache()
+	c.d.finish()
+}
+
+// handle replays the events of one entry. The window is that of an entry that
+// asks for memory.
+func (c *certifier) handle(entry int, w *window) {
+	for ; c.next < len(c.events) && int(c.r.Entries[c.next]) == entry; c.next++ {
+		e := c.events[c.next]
+		alloc := e.Alloc
+		if e.Kind != timeline.Mark && e.Kind != timeline.OutOfMemory {
+			if c.mended.skips(c.next) {
+				c.run.after(c.next)
+				continue
+			}
+			alloc = c.mended.alias(alloc)
+		}
+		switch e.Kind {
+		case timeline.Born:
+			c.born(alloc, entry, w)
+		case timeline.FreeRequested:
+			c.a.FreeRequested(c.handles[alloc])
+		case timeline.FreeCompleted:
+			c.a.FreeCompleted(c.handles[alloc])
+			c.handles[alloc] = 0
+		case timeline.OutOfMemory:
+			c.failed(entry, w)
+		}
+		c.run.after(c.next)
+	}
+}
+
+// born replays a birth. One that no "alloc" entry records is only replayed so
+// that its free has something to free.
+func (c *certifier) born(alloc uint32, entry int, w *window) {
+	request := c.r.Timeline.Allocs[alloc].Requested
+	stream := c.s.Streams[c.r.Timeline.Allocs[alloc].Stream]
+	if w == nil {
+		c.d.begin(max(entry, 0), max(entry, 0), false, 0)
+		c.handles[alloc], _ = c.a.Malloc(request, stream, 0)
+		return
+	}
+	pool := c.poolOf(entry)
+	c.d.begin(w.first, w.last, false, pool)
+	h, err := c.a.Malloc(request, stream, pool)
+	c.d.finish()
+	if err != nil {
+		c.note(entry, fmt.Sprintf("recorded at %#x; replayed: %v", c.r.Trace.Addr[entry], err))
+		return
+	}
+	c.handles[alloc] = h
+	if b, _ := c.a.Lookup(h); b.Addr != c.r.Trace.Addr[entry] {
+		c.note(entry, fmt.Sprintf("recorded at %#x, replayed at %#x", c.r.Trace.Addr[entry], b.Addr))
+		return
+	}
+	c.out.Certificate.Addresses.Matched++
+}
+
+// failed replays a request that the recorded driver could not serve.
+func (c *certifier) failed(entry int, w *window) {
+	pool := c.poolOf(entry)
+	c.d.begin(w.first, w.last, true, pool)
+	h, err := c.a.Malloc(c.r.Trace.Size[entry], c.s.Streams[c.r.Trace.Stream[entry]], pool)
+	c.d.finish()
+	if err == nil {
+		c.note(entry, "the request is recorded as out of memory, and was served in the replay")
+		c.a.Free(h)
+	}
+}
+
+// poolOf is the pool of an entry: as it says, or that of the segment in which
+// its address lies at the end.
+func (c *certifier) poolOf(entry int) allocator.PoolID {
+	if c.r.Trace.Pool != nil {
+		return allocator.PoolID(c.r.Trace.Pool[entry])
+	}
+	if len(c.s.Pools) <= 1 || c.r.Trace.Action[entry] != snapshot.Alloc {
+		return 0
+	}
+	addr := c.r.Trace.Addr[entry]
+	for _, g := range c.r.Segments {
+		if addr >= g.Address && addr-g.Address < uint64(g.Total) {
+			return allocator.PoolID(g.Pool)
+		}
+	}
+	return 0
+}
+
+// conclude compares the end and fills the certificate in.
+func (c *certifier) conclude() {
+	out := &c.out.Certificate
+	out.Segments, out.Releases = c.d.segments, c.d.releases
+	out.ReservedPeakReplayed = c.a.Stats().ReservedBytes.All.Peak
+	difference := compareEnds(endOf(c.s, c.r), c.a.Segments())
+	out.EndStateEqual = difference == ""
+	if difference != "" {
+		c.note(c.r.Trace.Len(), difference)
+	}
+	if c.suspect != nil {
+		out.FirstMismatch = c.suspect
+	}
+	c.out.Run = c.run.finish()
+}
