@@ -77,11 +77,17 @@ func (s *stacks) grow() {
 	}
 }
 
-// hashOf mixes frame indexes with the multiplier of Fibonacci hashing.
+// hashOf mixes frame indexes, two at a time, with the multiplier of Fibonacci
+// hashing.
 func hashOf(frames []uint32) uint64 {
+	const multiplier = 0x9e3779b97f4a7c15
 	h := uint64(len(frames))
-	for _, f := range frames {
-		h = (h ^ uint64(f)) * 0x9e3779b97f4a7c15
+	for ; len(frames) > 1; frames = frames[2:] {
+		h = (h ^ uint64(frames[0]) ^ uint64(frames[1])<<32) * multiplier
+		h ^= h >> 29
+	}
+	if len(frames) > 0 {
+		h = (h ^ uint64(frames[0])) * multiplier
 		h ^= h >> 29
 	}
 	return h

@@ -3,16 +3,8 @@ package pickle
 // containers reads the opcodes that make, fill or drop containers.
 func (m *machine) containers(op byte) error {
 	switch op {
-	case opEmptyDict:
-		return m.push(Value{kind: Dict, depth: 1})
-	case opEmptyList:
-		return m.push(Value{kind: List, depth: 1})
 	case opEmptyTuple:
 		return m.tuple(len(m.stack))
-	case opSetItems:
-		return m.many(Dict)
-	case opAppends:
-		return m.many(List)
 	case opSetItem:
 		return m.one(Dict, 2)
 	case opAppend:

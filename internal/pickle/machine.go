@@ -68,54 +68,90 @@ type machine struct {
 // most has; name is for messages. What follows the pickle is left alone.
 func Read(r io.Reader, name string, size int64, strings *Strings, b Builder, options Options) (Value, error) {
 	m := &machine{in: newInput(r, name, size), name: name, strings: strings, builder: b, options: options}
-	for {
-		done, err := m.step()
-		if err != nil {
-			return Value{}, err
-		}
-		if done {
-			return m.root()
-		}
+	if err := m.run(); err != nil {
+		return Value{}, err
 	}
+	return m.root()
 }
 
-// step reads opcodes as long as they are references and small values, which
-// most of a snapshot is, and then one of the others.
-func (m *machine) step() (stop bool, err error) {
+// run reads opcodes up to STOP. Those that make up nearly all of a snapshot are
+// read here, as long as a whole one lies in the buffer.
+func (m *machine) run() error {
 	in := m.in
 	for {
 		if len(in.buf)-in.pos < lookahead {
 			if err := m.refill(); err != nil {
-				return false, err
+				return err
 			}
 		}
 		m.at = in.offset()
 		op := in.buf[in.pos]
-		rest := in.buf[in.pos+1:]
-		switch {
-		case op == opLongBinGet && len(rest) >= 4:
-			in.pos += 5
-			err = m.get(binary.LittleEndian.Uint32(rest))
-		case op == opBinGet && len(rest) >= 1:
-			in.pos += 2
-			err = m.get(uint32(rest[0]))
-		case op == opMemoize:
-			in.pos++
+		if op == opLongBinGet || op == opBinGet {
+			if m.references() > 0 {
+				continue
+			}
+		}
+		in.pos++
+		var err error
+		switch op {
+		case opMemoize:
 			err = m.put(uint32(m.memo.count))
-		case op == opMark:
-			in.pos++
+		case opMark:
 			err = m.mark()
-		case op == opStop:
-			in.pos++
-			return true, nil
+		case opEmptyDict:
+			err = m.push(Value{kind: Dict, depth: 1})
+		case opEmptyList:
+			err = m.push(Value{kind: List, depth: 1})
+		case opSetItems:
+			err = m.many(Dict)
+		case opAppends:
+			err = m.many(List)
+		case opBinInt, opBinInt1, opBinInt2, opLong1:
+			err = m.integer(op)
+		case opShortBinUnicode:
+			err = m.text(1)
+		case opStop:
+			return nil
 		default:
-			in.pos++
-			return false, m.other(op)
+			err = m.other(op)
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
+}
+
+// references reads BINGET and LONG_BINGET as long as they refer to finished
+// containers and strings, and lie in the buffer as a whole, and says how many
+// bytes those were. Whatever is special about one is left to get.
+func (m *machine) references() int {
+	buf, pos, stack, pages := m.in.buf, m.in.pos, m.stack, m.memo.pages
+	for pos+5 <= len(buf) {
+		index, width := uint32(buf[pos+1]), 2
+		if buf[pos] == opLongBinGet {
+			index, width = binary.LittleEndian.Uint32(buf[pos+1:]), 5
+		} else if buf[pos] != opBinGet {
+			break
+		}
+		page := int(index >> memoPageBits)
+		if page >= len(pages) || pages[page] == nil {
+			break
+		}
+		p := &pages[page][index%memoPageSize]
+		e := *p
+		kind := Kind(e >> entryKind)
+		if kind < String || kind > Tuple {
+			break
+		}
+		if e&entryGot == 0 {
+			*p = e | entryGot
+		}
+		stack = append(stack, Value{bits: e & MaxRef, memo: index + 1, kind: kind, depth: uint8(e>>entryDepth) & 31})
+		pos += width
+	}
+	read := pos - m.in.pos
+	m.in.pos, m.stack = pos, stack
+	return read
 }
 
 // refill reads on; an opcode near the end of the file need not have lookahead
@@ -134,11 +170,9 @@ func (m *machine) refill() error {
 // other reads one opcode of the less frequent kinds.
 func (m *machine) other(op byte) error {
 	switch op {
-	case opAppends, opSetItems, opAppend, opSetItem, opEmptyDict, opEmptyList, opDict, opList,
-		opTuple, opEmptyTuple, opTuple1, opTuple2, opTuple3, opPop:
+	case opAppend, opSetItem, opDict, opList, opTuple, opEmptyTuple, opTuple1, opTuple2, opTuple3, opPop:
 		return m.containers(op)
-	case opBinInt, opBinInt1, opBinInt2, opLong1, opLong4, opBinFloat, opNone, opNewTrue, opNewFalse,
-		opShortBinUnicode, opBinUnicode, opBinUnicode8:
+	case opLong4, opBinFloat, opNone, opNewTrue, opNewFalse, opBinUnicode, opBinUnicode8:
 		return m.scalar(op)
 	case opInt, opLong, opFloat, opUnicode, opGet, opPut:
 		return m.textual(op)

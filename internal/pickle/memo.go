@@ -19,7 +19,7 @@ const (
 // memo is Python's memo: values by number. Pages are taken as they are needed,
 // so that growth copies nothing.
 type memo struct {
-	pages [][]uint64
+	pages []*[memoPageSize]uint64
 	count int
 	wide  []Value
 }
@@ -70,7 +70,7 @@ func (m *memo) put(index uint32, v Value) {
 		m.pages = append(m.pages, nil)
 	}
 	if m.pages[page] == nil {
-		m.pages[page] = make([]uint64, memoPageSize)
+		m.pages[page] = new([memoPageSize]uint64)
 	}
 	p := &m.pages[page][index&(memoPageSize-1)]
 	if *p == 0 {

@@ -10,46 +10,74 @@ import (
 // maxNumber bounds a number written as text.
 const maxNumber = 64
 
-// scalar reads the binary forms of numbers, strings and constants.
+// scalar reads the less frequent binary forms of numbers, strings and constants.
 func (m *machine) scalar(op byte) error {
 	switch op {
 	case opNone:
 		return m.push(Nothing())
 	case opNewTrue, opNewFalse:
 		return m.push(Truth(op == opNewTrue))
-	case opShortBinUnicode:
-		return m.text(1)
 	case opBinUnicode:
 		return m.text(4)
 	case opBinUnicode8:
 		return m.text(8)
-	case opLong1:
-		return m.long(1)
 	case opLong4:
 		return m.long(4)
 	}
-	width := 1
-	switch op {
-	case opBinInt2:
-		width = 2
-	case opBinInt:
-		width = 4
-	case opBinFloat:
-		width = 8
-	}
-	b, err := m.in.take(width)
+	b, err := m.in.take(8)
 	if err != nil {
 		return err
 	}
+	return m.push(Real(math.Float64frombits(binary.BigEndian.Uint64(b))))
+}
+
+// integer reads the forms of which nearly all numbers are.
+func (m *machine) integer(op byte) error {
+	// Where eight more bytes lie in the buffer, one load reads any of them.
+	b := m.in.buf[m.in.pos:]
+	if len(b) < 9 {
+		return m.lastInteger(op)
+	}
+	word := binary.LittleEndian.Uint64(b)
 	switch op {
 	case opBinInt1:
-		return m.push(Integer(int64(b[0])))
+		m.in.pos++
+		return m.push(Integer(int64(word & 0xff)))
 	case opBinInt2:
-		return m.push(Integer(int64(binary.LittleEndian.Uint16(b))))
+		m.in.pos += 2
+		return m.push(Integer(int64(word & 0xffff)))
 	case opBinInt:
-		return m.push(Integer(int64(int32(binary.LittleEndian.Uint32(b)))))
+		m.in.pos += 4
+		return m.push(Integer(int64(int32(word))))
 	}
-	return m.push(Real(math.Float64frombits(binary.BigEndian.Uint64(b))))
+	n := int(b[0])
+	if n == 0 || n > 8 {
+		return m.long(1)
+	}
+	m.in.pos += 1 + n
+	unused := 64 - 8*n
+	return m.push(Integer(int64(binary.LittleEndian.Uint64(b[1:])<<unused) >> unused))
+}
+
+// lastInteger is integer near the end of the file.
+func (m *machine) lastInteger(op byte) error {
+	if op == opLong1 {
+		return m.long(1)
+	}
+	width := 1
+	if op == opBinInt2 {
+		width = 2
+	} else if op == opBinInt {
+		width = 4
+	}
+	n, err := m.length(width)
+	if err != nil {
+		return err
+	}
+	if op == opBinInt {
+		return m.push(Integer(int64(int32(n))))
+	}
+	return m.push(Integer(int64(n)))
 }
 
 // length reads a little-endian length of that many bytes.
@@ -100,6 +128,12 @@ func twosComplement(b []byte) (Value, bool) {
 	if len(b) == 0 {
 		return Integer(0), true
 	}
+	if len(b) <= 8 {
+		var low [8]byte
+		copy(low[:], b)
+		unused := 64 - 8*len(b)
+		return Integer(int64(binary.LittleEndian.Uint64(low[:])<<unused) >> unused), true
+	}
 	negative := b[len(b)-1]&0x80 != 0
 	fill := byte(0)
 	if negative {
@@ -108,14 +142,10 @@ func twosComplement(b []byte) (Value, bool) {
 	for len(b) > 8 && b[len(b)-1] == fill {
 		b = b[:len(b)-1]
 	}
-	if len(b) > 8 || negative && len(b) == 8 && b[7]&0x80 == 0 {
+	if len(b) > 8 || negative && b[7]&0x80 == 0 {
 		return Value{}, false
 	}
-	var low [8]byte
-	for i := copy(low[:], b); i < 8; i++ {
-		low[i] = fill
-	}
-	n := binary.LittleEndian.Uint64(low[:])
+	n := binary.LittleEndian.Uint64(b)
 	if negative {
 		return Integer(int64(n)), true
 	}
