@@ -13,7 +13,7 @@ const NotTied int32 = -1
 // outside every stack.
 const NoLayer int32 = -1
 
-// Tensor is one stored tensor. Its bytes are Stored.Size(Shape).
+// Tensor is one stored tensor. Its bytes are Stored.Size(Shape), or of Packed.
 type Tensor struct {
 	Name   string
 	Role   Role
@@ -21,7 +21,8 @@ type Tensor struct {
 	Layer  int32   // index within the stack, or NoLayer
 	Shape  []int64 // logical shape in elements; experts of one layer may share a tensor, [experts, out, in]
 	Stored dtype.Format
-	TiedTo int32 // index of the tensor whose storage this one shares, or NotTied
+	Packed []int64 // shape of the stored words where Stored of Shape does not give their bytes; nil elsewhere
+	TiedTo int32   // index of the tensor whose storage this one shares, or NotTied
 }
 
 // Parameters is how many elements the tensor has; false on overflow.
@@ -29,7 +30,12 @@ func (t Tensor) Parameters() (int64, bool) { return bytesize.Mul(t.Shape...) }
 
 // Bytes is what the tensor takes in its stored format; false when the format
 // is unknown or the count overflows.
-func (t Tensor) Bytes() (int64, bool) { return t.Stored.Size(t.Shape) }
+func (t Tensor) Bytes() (int64, bool) {
+	if t.Packed != nil {
+		return t.Stored.Size(t.Packed)
+	}
+	return t.Stored.Size(t.Shape)
+}
 
 // Unknown is something that a reader met and did not understand. One that
 // bears on sizes makes the figures that depend on it unknown.
@@ -65,6 +71,7 @@ type Model struct {
 	Quantised     *Quantisation
 	Stacks        []Stack
 	Tensors       []Tensor
+	Loose         int64 // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
 	Unknown       []Unknown
 	Sources       []Source
 }
@@ -87,7 +94,11 @@ func (m *Model) Parameters() account.Figure {
 // the checkpoint holds, before an engine pads, casts, drops or copies.
 func (m *Model) WeightsBytes() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: "model.weights"}
-	return m.total(p, Tensor.Bytes)
+	f := m.total(p, Tensor.Bytes)
+	if sum, exact := f.IsExact(); exact && m.Loose > 0 {
+		return account.Between(sum, sum+m.Loose, p)
+	}
+	return f
 }
 
 func (m *Model) total(p account.Provenance, count func(Tensor) (int64, bool)) account.Figure {

@@ -25,8 +25,9 @@ const (
 	conv1D                 // GPT-2's Conv1D: a linear layer stored [in, out]
 	embedding              // nn.Embedding
 	convolution
-	expertLinear // one nn.Linear an expert, [experts, out, in]
-	expertFused  // one parameter for all experts
+	expertLinear  // one nn.Linear an expert, [experts, out, in]
+	expertFused   // one parameter for all experts, [experts, in, out]
+	expertStacked // the same, [experts, out, in]
 )
 
 // draft is a tensor before quantisation.
@@ -38,7 +39,7 @@ type draft struct {
 // module is the name of what holds the tensor, by which quantisation
 // configurations list what they leave alone.
 func (d draft) module() string {
-	if i := strings.LastIndexByte(d.Name, '.'); i >= 0 && d.class != expertFused {
+	if i := strings.LastIndexByte(d.Name, '.'); i >= 0 && d.class != expertFused && d.class != expertStacked {
 		return d.Name[:i]
 	}
 	return d.Name

@@ -17,6 +17,7 @@ const (
 // router, experts, e_gate, e_up, e_down; shared, shared_mix; correction.
 type experts struct {
 	fused      bool  // one parameter holds all experts, gate and up together
+	outFirst   bool  // that parameter is [experts, out, in]
 	plain      bool  // no gate
 	bias       bool  // experts and router have biases
 	correction flag  // a bias per expert that only the choice of experts sees
@@ -62,8 +63,13 @@ func (s section) expertWidth() int64 {
 func (c scope) routed(n map[string]string, e *experts, hidden, count, width int64) {
 	at := n["experts"] + "."
 	if e.fused {
-		c.add(model.RoleExpertGateUp, expertFused, at+n["e_gate_up"], count, hidden, 2*width)
-		c.add(model.RoleExpertDown, expertFused, at+n["e_down"], count, width, hidden)
+		if e.outFirst {
+			c.add(model.RoleExpertGateUp, expertStacked, at+n["e_gate_up"], count, 2*width, hidden)
+			c.add(model.RoleExpertDown, expertStacked, at+n["e_down"], count, hidden, width)
+		} else {
+			c.add(model.RoleExpertGateUp, expertFused, at+n["e_gate_up"], count, hidden, 2*width)
+			c.add(model.RoleExpertDown, expertFused, at+n["e_down"], count, width, hidden)
+		}
 		if e.bias {
 			c.add(model.RoleExpertGateUpBias, parameter, at+n["e_gate_up"]+"_bias", count, 2*width)
 			c.add(model.RoleExpertDownBias, parameter, at+n["e_down"]+"_bias", count, hidden)

@@ -45,7 +45,7 @@ func sparseFamilies() []family {
 		{types: "phimoe", classes: "PhiMoE Phimoe", stacks: []*stack{{names: llamaNames + mixtralExperts, norm: model.LayerNorm, normBias: "yes", headBias: "lm_head_bias",
 			attn: attentionBias("attention_bias"), experts: &experts{}}}},
 		{types: "granitemoe", classes: "GraniteMoe", stacks: []*stack{{names: llamaNames + " router=block_sparse_moe.router.layer experts=block_sparse_moe e_gate_up=input_linear.weight e_down=output_linear.weight",
-			attn: attentionBias("attention_bias"), experts: &experts{fused: true}}}},
+			attn: attentionBias("attention_bias"), experts: &experts{fused: true, outFirst: true}}}},
 		{types: "gpt_oss", classes: "GptOss", stacks: []*stack{{names: llamaNames + " sinks=self_attn.sinks router=mlp.router experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj",
 			attn: attention{bias: "attention_bias=true", outBias: "attention_bias=true", fullSink: "yes", slideSink: "yes"}, experts: &experts{fused: true, bias: true}}}},
 		{types: "minimax_m2", classes: "MiniMaxM2", stacks: []*stack{{names: llamaNames + mixtralExperts,

@@ -28,6 +28,15 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 		Sources: []model.Source{{Name: src.Name(), Kind: "config"}},
 	}}
 	b.build(s)
+	if len(b.drafts) > 0 {
+		sch, err := b.scheme(s, extra)
+		if err != nil {
+			return nil, err
+		}
+		if sch != nil {
+			b.quantise(sch)
+		}
+	}
 	b.leftOver(s)
 	if l.err != nil {
 		return nil, l.err

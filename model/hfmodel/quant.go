@@ -1,0 +1,208 @@
+package hfmodel
+
+import (
+	"errors"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/internal/source"
+	"floodmark/model"
+)
+
+// scheme is how a checkpoint packs its weights: which modules, and in what
+// form.
+type scheme struct {
+	method     string
+	rules      []rule   // the first that names a module counts
+	kept       []string // modules that stay as they are
+	keepHead   bool     // the head over the vocabulary stays, listed or not
+	inLayers   bool     // only modules in the layers of decoders are packed
+	embeddings bool     // token embeddings are packed too
+	routers    bool     // and so are routers
+	cacheScale bool     // keys and values have a stored scale each, for a cache in 8 bits
+}
+
+// rule gives modules a form.
+type rule struct {
+	targets []string // names, patterns or class names; nil is every module
+	packing packing
+}
+
+// scheme finds how the checkpoint is packed: in the configuration, in the part
+// that describes the text model, or in the file beside it.
+func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
+	for _, key := range []string{"quantization_config", "text_config.quantization_config", "compression_config", "quantization"} {
+		if v, field := s.find(key); v != nil && v.kind == isObject {
+			q := section{ledger: s.ledger, object: v, path: field + ".", layer: -1}
+			s.used["quantization"] = true
+			return b.declared(q, key == "quantization"), nil
+		}
+	}
+	for _, src := range extra {
+		root, err := parse(src)
+		if errors.Is(err, source.ErrNotThisFormat) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.model.Sources = append(b.model.Sources, model.Source{Name: src.Name(), Kind: "config"})
+		beside := section{ledger: &ledger{file: src.Name(), used: map[string]bool{}}, object: root, layer: -1}
+		if q, ok := beside.sub("quantization"); ok {
+			return b.finishScheme(b.modelopt(q)), beside.err0()
+		}
+		if beside.has("bits") {
+			return b.finishScheme(b.gptq(beside)), beside.err0()
+		}
+	}
+	return nil, nil
+}
+
+// err0 is the first fault of the section's file.
+func (s section) err0() error { return s.ledger.err }
+
+// declared reads a quantization_config. One without a method that states a
+// group and bits is MLX's.
+func (b *builder) declared(q section, mlx bool) *scheme {
+	method := q.text("quant_method")
+	var sch *scheme
+	switch {
+	case q.text("quant_algo") != "" && method != "compressed-tensors":
+		sch = b.modelopt(q)
+	case method == "bitsandbytes" || q.is("load_in_8bit") || q.is("load_in_4bit"):
+		sch = b.bitsandbytes(q)
+	case method == "gptq":
+		sch = b.gptq(q)
+	case method == "awq":
+		sch = b.awq(q)
+	case method == "fp8" || method == "fbgemm_fp8":
+		sch = b.fp8(q)
+	case method == "compressed-tensors":
+		sch = b.compressed(q)
+	case method == "mxfp4":
+		sch = b.mxfp4(q)
+	case method == "" && (mlx || q.has("group_size")):
+		sch = b.mlx(q)
+	default:
+		b.doubt(q.path+"quant_method", method, "how this method packs weights is not known here")
+		sch = &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
+	}
+	b.sweepQuantisation(q)
+	return b.finishScheme(sch)
+}
+
+// finishScheme notes the scheme in the model.
+func (b *builder) finishScheme(sch *scheme) *scheme {
+	q := &model.Quantisation{Method: sch.method, Kept: sch.kept}
+	if len(sch.rules) > 0 {
+		q.Bits, q.Group = int(sch.rules[0].packing.bits), int(sch.rules[0].packing.group)
+	}
+	b.model.Quantised = q
+	return sch
+}
+
+// sweepQuantisation accounts for every key of the object: what its reader
+// needs it has read, and the rest describes how the packing was found.
+func (b *builder) sweepQuantisation(q section) {
+	var mark func(v *value, path string)
+	mark = func(v *value, path string) {
+		for i, key := range v.keys {
+			b.used[path+key] = true
+			mark(v.items[i], path+key+".")
+		}
+	}
+	mark(q.object, q.path)
+}
+
+func (b *builder) bitsandbytes(q section) *scheme {
+	p := packing{form: int8Rows, bits: 8}
+	if q.is("load_in_4bit|_load_in_4bit") {
+		p = packing{form: fourBit, bits: 4, group: 64, kind: q.text("bnb_4bit_quant_type"), double: q.is("bnb_4bit_use_double_quant")}
+		if p.kind == "" {
+			p.kind = "fp4"
+		}
+	}
+	return &scheme{method: "bitsandbytes", keepHead: true, routers: true, kept: q.texts("llm_int8_skip_modules"), rules: []rule{{packing: p}}}
+}
+
+// gptq reads GPTQ's settings. AutoGPTQ, which writes model_file_base_name,
+// gives every packed layer a bias, of zeros where the layer had none
+// (auto_gptq/modeling/_utils.py, make_quant).
+func (b *builder) gptq(q section) *scheme {
+	p := packing{form: gptqWords, bits: q.or("bits", 4), group: positive(q.real("group_size")), scale: dtype.F16,
+		forceBias: q.object.index != nil && hasKey(q.object, "model_file_base_name")}
+	return &scheme{method: "gptq", inLayers: true, keepHead: !q.is("lm_head"), kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
+}
+
+func hasKey(v *value, key string) bool {
+	_, ok := v.index[key]
+	return ok
+}
+
+func positive(f float64) int64 { return int64(max(f, 0)) }
+
+func (b *builder) awq(q section) *scheme {
+	p := packing{form: awqWords, bits: q.or("bits|w_bit", 4), group: positive(q.real("group_size|q_group_size")), scale: dtype.F16}
+	if v := strings.ToLower(q.text("version")); v != "" && v != "gemm" {
+		b.doubt(q.path+"version", v, "how this version of AWQ packs weights is not known here")
+		p.form = unknownForm
+	}
+	return &scheme{method: "awq", inLayers: true, keepHead: true, kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
+}
+
+// fp8 reads the 8-bit floating point of DeepSeek-V3 and of transformers: a
+// scale for each block, or one for each tensor.
+func (b *builder) fp8(q section) *scheme {
+	p := packing{form: floatScaled, bits: 8, strategy: "tensor", scale: dtype.F32, suffix: "weight_scale_inv", staticInput: q.text("activation_scheme") == "static"}
+	if block := q.numbers("weight_block_size"); len(block) == 2 {
+		p.strategy, p.block = "block", [2]int64{max(1, block[0]), max(1, block[1])}
+	}
+	if q.text("quant_method") == "fbgemm_fp8" {
+		p.strategy, p.suffix = "channel", "weight_scale"
+	}
+	return &scheme{method: q.text("quant_method"), keepHead: true, kept: q.texts("modules_to_not_convert|ignored_layers"), rules: []rule{{packing: p}}}
+}
+
+func (b *builder) mxfp4(q section) *scheme {
+	b.assume(dtype.BF16)
+	p := packing{form: mxBlocks, bits: 4, group: 32}
+	return &scheme{method: "mxfp4", keepHead: true, kept: q.texts("modules_to_not_convert"), rules: []rule{{targets: []string{"Experts"}, packing: p}}}
+}
+
+// assume gives a format to a model whose configuration declares none and whose
+// packing exists beside one only.
+func (b *builder) assume(f dtype.Format) {
+	if b.model.Compute != dtype.Unknown {
+		return
+	}
+	b.model.Compute = f
+	for i := range b.drafts {
+		if b.drafts[i].Stored == dtype.Unknown {
+			b.drafts[i].Stored = f
+		}
+	}
+}
+
+// mlx reads MLX's settings, with those of single modules under their names.
+func (b *builder) mlx(q section) *scheme {
+	sch := &scheme{method: "mlx", embeddings: true, routers: true}
+	usual := packing{form: affine, bits: q.or("bits", 4), group: q.or("group_size", 64)}
+	for i, key := range q.object.keys {
+		v := q.object.items[i]
+		switch {
+		case v.kind == isBool && v.text == "false":
+			sch.kept = append(sch.kept, key)
+		case v.kind == isObject:
+			own := section{ledger: q.ledger, object: v, path: q.path + key + ".", layer: -1}
+			p := usual
+			p.bits, p.group = own.or("bits", usual.bits), own.or("group_size", usual.group)
+			sch.rules = append(sch.rules, rule{targets: []string{key}, packing: p})
+		}
+	}
+	if mode := q.text("mode"); mode != "" && mode != "affine" {
+		b.doubt(q.path+"mode", mode, "how this mode of MLX packs weights is not known here")
+		usual.form = unknownForm
+	}
+	sch.rules = append(sch.rules, rule{packing: usual})
+	return sch
+}
