@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"floodmark/allocator"
+	"floodmark/internal/oracle"
 	"floodmark/internal/source"
 	"floodmark/snapshot"
 )
@@ -39,10 +40,7 @@ type fact struct {
 // Over all recorded files: every address, segment and release is found again,
 // except in the one that is random data.
 func TestOracles(t *testing.T) {
-	folder := os.Getenv("ORACLES")
-	if folder == "" {
-		t.Skip("ORACLES names no folder of recorded snapshots")
-	}
+	folder := oracle.Dir(t)
 	data, err := os.ReadFile(filepath.Join(folder, "snapshots", "expected.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"floodmark/internal/oracle"
 	"floodmark/internal/source"
 )
 
@@ -15,10 +16,7 @@ import (
 // the variable ORACLES names it: zoo/headers with its INDEX.jsonl of sizes, and
 // zoo/*/*.index.json.
 func TestOracles(t *testing.T) {
-	root := os.Getenv("ORACLES")
-	if root == "" {
-		t.Skip("ORACLES does not name a folder of published files")
-	}
+	root := oracle.Dir(t)
 	t.Run("headers", func(t *testing.T) { oracleHeaders(t, filepath.Join(root, "zoo")) })
 	t.Run("indexes", func(t *testing.T) { oracleIndexes(t, filepath.Join(root, "zoo")) })
 }

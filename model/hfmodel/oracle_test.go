@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/internal/oracle"
 	"floodmark/internal/source"
 	"floodmark/model"
 	"floodmark/model/hfmodel"
 )
 
-// oracle is one line of scored.jsonl: a published total.
-type oracle struct {
+// published is one line of scored.jsonl: a published total.
+type published struct {
 	Dir   string `json:"dir"`
 	Unit  string `json:"unit"`
 	Value int64  `json:"value"`
@@ -25,10 +26,7 @@ type oracle struct {
 // folder that holds them. The reader sees config.json and the quantisation file
 // beside it, and never the name of the model.
 func TestOracleZoo(t *testing.T) {
-	shared := os.Getenv("ORACLES")
-	if shared == "" {
-		t.Skip("ORACLES names no folder")
-	}
+	shared := oracle.Dir(t)
 	zoo := filepath.Join(shared, "zoo")
 	rows := oracles(t, filepath.Join(zoo, "scored.jsonl"))
 	var exact, wrong, unknown int
@@ -85,16 +83,16 @@ func doubts(m *model.Model) string {
 	return b.String()
 }
 
-func oracles(t *testing.T, path string) []oracle {
+func oracles(t *testing.T, path string) []published {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var rows []oracle
+	var rows []published
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var o oracle
+		var o published
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 			t.Fatal(err)
 		}
