@@ -83,6 +83,9 @@ func ReadHead(s source.Source) (*File, error) {
 
 // opening reads magic, version and the two counts.
 func (r *reader) opening(f *File) (tensors, keys int64, err error) {
+	if err := source.RefusePointer(r.source); err != nil {
+		return 0, 0, err
+	}
 	magic, err := source.Head(r.source, 4)
 	if err != nil {
 		return 0, 0, err

@@ -87,7 +87,7 @@ func ParseHeader(name, text string) (*Header, error) {
 
 // headerLength reads and checks the eight bytes in front of the header.
 func headerLength(s source.Source) (int64, error) {
-	if err := pointer(s); err != nil {
+	if err := source.RefusePointer(s); err != nil {
 		return 0, err
 	}
 	head, err := source.Head(s, lengthBytes+1)
@@ -111,20 +111,6 @@ func headerLength(s source.Source) (int64, error) {
 // notThis is a message that also lets the caller try another format.
 func notThis(file, msg string) error {
 	return &source.FormatError{File: file, Offset: 0, Msg: msg, Err: source.ErrNotThisFormat}
-}
-
-// pointer refuses what git leaves in the place of a large file.
-func pointer(s source.Source) error {
-	const opening = "version https://git-lfs.github.com/spec/"
-	head, err := source.Head(s, int64(len(opening)))
-	if err != nil {
-		return err
-	}
-	if string(head) != opening {
-		return nil
-	}
-	return source.AtByte(s.Name(), 0, "is a Git LFS pointer, not the file itself").
-		WithHint("run git lfs pull in its folder")
 }
 
 // readText reads a known number of bytes into a string without a second copy.

@@ -52,7 +52,7 @@ func ReadIndex(s source.Source) (*Index, error) {
 	if s.Size() > MaxIndex {
 		return nil, source.InField(s.Name(), "", "has %d bytes, more than the %d that an index may have", s.Size(), MaxIndex)
 	}
-	if err := pointer(s); err != nil {
+	if err := source.RefusePointer(s); err != nil {
 		return nil, err
 	}
 	text, err := readText(source.Stream(s), s.Size())

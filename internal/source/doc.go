@@ -2,8 +2,11 @@
 // with them and where.
 //
 // In: a path or a byte slice. Out: a [Source], which is a named [io.ReaderAt]
-// of known size; [FormatError] with file, offset or field, and a hint; and the
-// sentinel [ErrNotThisFormat], by which a reader hands a file on to the next.
+// of known size; a [Folder], files that belong together; [FormatError] with
+// file, offset or field, and a hint; and the sentinel [ErrNotThisFormat], by
+// which a reader hands a file on to the next.
 //
-// It never looks inside a file, and every read is bounded by the file's size.
+// It looks into a file only to tell a Git LFS pointer from the file itself, and
+// every read is bounded by the file's size. Bytes of a hub come from
+// internal/hub, so that whoever reads a file does not carry an HTTP client.
 package source

@@ -3,7 +3,9 @@ package source
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // ErrNotThisFormat says that a file is of another format: the caller tries the
@@ -21,7 +23,9 @@ type FormatError struct {
 }
 
 // Error is "file: at byte N: field: message", leaving out what is unknown. The
-// hint is apart, for the edge to print on a line of its own.
+// hint is apart, for the edge to print on a line of its own. Field and message
+// may quote the file, so control characters in them, which could rewrite a
+// terminal, are escaped as Go does.
 func (e *FormatError) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -31,11 +35,30 @@ func (e *FormatError) Error() string {
 		fmt.Fprintf(&b, "at byte %d: ", e.Offset)
 	}
 	if e.Field != "" {
-		fmt.Fprintf(&b, "%s: ", e.Field)
+		fmt.Fprintf(&b, "%s: ", visible(e.Field))
 	}
-	b.WriteString(e.Msg)
+	b.WriteString(visible(e.Msg))
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// visible escapes what is not meant to be seen: control characters, and the
+// marks that turn the direction of text around.
+func visible(text string) string {
+	hidden := func(r rune) bool { return unicode.Is(unicode.C, r) }
+	if strings.IndexFunc(text, hidden) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
 	}
 	return b.String()
 }

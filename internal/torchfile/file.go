@@ -50,6 +50,9 @@ type File struct {
 // pickle that names other code, and a storage that is not there whole are each
 // a [source.FormatError].
 func Read(s source.Source) (*File, error) {
+	if err := source.RefusePointer(s); err != nil {
+		return nil, err
+	}
 	head, err := source.Head(s, legacyHead)
 	if err != nil {
 		return nil, err

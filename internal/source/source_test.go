@@ -1,0 +1,75 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/internal/source"
+)
+
+// A message may quote a file that somebody sent; it must not reach the terminal
+// as commands.
+func TestErrorsEscapeControlCharacters(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  *source.FormatError
+		want string
+	}{
+		{"all parts", source.AtByte("a.gguf", 8, "is cut off"), "a.gguf: at byte 8: is cut off"},
+		{"a field", source.InField("config.json", "hidden_size", "is negative"), "config.json: hidden_size: is negative"},
+		{"colours in a field", source.InField("f", "a\x1b[31mb", "is odd"), `f: a\x1b[31mb: is odd`},
+		{"a line break in a message", source.InField("f", "", "is %s", "x\r\ny"), `f: is x\r\ny`},
+		{"text turned around", source.InField("f", "a\u202eb", "is odd"), `f: a\u202eb: is odd`},
+		{"letters stay", source.InField("f", "größe", "是"), "f: größe: 是"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRefusePointer(t *testing.T) {
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+	err := source.RefusePointer(source.Bytes("model.safetensors", []byte(pointer)))
+	var f *source.FormatError
+	if !errors.As(err, &f) || !strings.Contains(f.Hint, "git lfs pull") {
+		t.Errorf("a pointer: %v", err)
+	}
+	for _, text := range []string{"", "version 1", "GGUF"} {
+		if err := source.RefusePointer(source.Bytes("f", []byte(text))); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestDir(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"config.json", "a.safetensors"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, "original"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, d := context.Background(), source.Dir(root)
+	files, err := d.Files(ctx)
+	if err != nil || !slices.Equal(files, []string{"a.safetensors", "config.json"}) {
+		t.Errorf("files %v, %v", files, err)
+	}
+	if _, err := d.Open(ctx, "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := d.Open(ctx, "../config.json"); err == nil {
+		t.Error("a file outside the folder was opened")
+	}
+	if _, err := source.Dir(filepath.Join(root, "none")).Files(ctx); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
