@@ -63,13 +63,18 @@ func newRecorder(a *allocator.Allocator, events int, keep bool) recorder {
 // also see what rose and fell within it.
 func (r *recorder) after(moment int) {
 	s := r.a.Stats()
-	if r.keep {
-		r.Curve = append(r.Curve, levelsOf(s))
-	}
+	r.put(levelsOf(s))
 	r.Peaks.Requested.raise(s.RequestedBytes.All.Peak, moment)
 	r.Peaks.Allocated.raise(s.AllocatedBytes.All.Peak, moment)
 	r.Peaks.Active.raise(s.ActiveBytes.All.Peak, moment)
 	r.Peaks.Reserved.raise(s.ReservedBytes.All.Peak, moment)
+}
+
+// put adds a point to the curve.
+func (r *recorder) put(l Levels) {
+	if r.keep {
+		r.Curve = append(r.Curve, l)
+	}
 }
 
 // finish copies the statistics out.

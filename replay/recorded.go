@@ -66,6 +66,9 @@ func (d *recordedDriver) begin(first, last int, refuse bool, pool allocator.Pool
 
 // openRun collects the releases at the present entry, if there are any.
 func (d *recordedDriver) openRun() {
+	for d.at < d.end && d.trace.Action[d.at] == snapshot.FreeCompleted {
+		d.at++ // while it waited for all streams
+	}
 	if d.at >= d.end || !takes(d.trace.Action[d.at]) {
 		return
 	}
@@ -107,14 +110,13 @@ func (d *recordedDriver) closeRun() {
 // is a mismatch.
 func (d *recordedDriver) finish() {
 	d.closeRun()
-	for d.at < d.end {
-		if grants(d.trace.Action[d.at]) {
+	for d.openRun(); d.at < d.end || d.run.open; d.openRun() {
+		d.closeRun()
+		if d.at < d.end && grants(d.trace.Action[d.at]) {
 			d.note(d.at, fmt.Sprintf("%s of %d bytes at %#x is recorded and not replayed",
 				d.trace.Action[d.at], d.trace.Size[d.at], d.trace.Addr[d.at]))
 			d.at++
 		}
-		d.openRun()
-		d.closeRun()
 	}
 }
 

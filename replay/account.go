@@ -1,0 +1,275 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"floodmark/account"
+	"floodmark/timeline"
+)
+
+// allocatorSource is where the rules come from by which a run is calculated.
+const allocatorSource = "https://github.com/pytorch/pytorch/blob/v2.9.0/c10/cuda/CUDACachingAllocator.cpp"
+
+// counterOf is PyTorch's statistic for a scope.
+func counterOf(s account.Scope) string { return string(s) + "_bytes.all" }
+
+// Account makes an account of a timeline and its run: for each span the levels
+// at its start and end, the peak of each scope with its moment, and what is
+// alive at the peak of allocated bytes. The rows of that are requested bytes by
+// term and one row of allocator rounding, so that they sum to the peak. A
+// timeline without spans is one phase, recorded. Origin says whether the
+// timeline was observed or calculated.
+//
+// Bounds count in their scope and every wider one. The process scope is known
+// only where the timeline says what lies outside the allocator. The run must
+// have kept its curve; without one every figure is unknown.
+func Account(tl *timeline.Timeline, run *Run, origin account.Origin) account.Account {
+	b := &accounting{tl: tl, run: run, origin: origin}
+	b.terms()
+	b.outside()
+	spans := tl.Phases
+	if len(spans) == 0 {
+		spans = []timeline.Span{{Phase: account.PhaseRecorded, Last: len(tl.Events)}}
+	}
+	result := account.Account{Ranks: tl.Ranks, Device: tl.Device, Warnings: tl.Warnings}
+	for i, span := range spans {
+		result.Phases = append(result.Phases, b.phase(i, span))
+	}
+	b.compose(result.Phases)
+	result.Terms = b.list
+	return result
+}
+
+// accounting is an account in the making.
+type accounting struct {
+	tl     *timeline.Timeline
+	run    *Run
+	origin account.Origin
+
+	list         []account.Term // the timeline's, and the two below
+	unattributed int
+	rounding     int
+
+	driver []int64 // bytes outside the allocator before and after each event; nil when there are none
+	host   []int64
+}
+
+func (b *accounting) terms() {
+	b.list = slices.Clone(b.tl.Terms)
+	b.unattributed = b.term(account.TermUnattributed, account.CategoryUnattributed)
+	b.rounding = b.term(account.TermAllocatorRounding, account.CategoryAllocatorRounding)
+}
+
+func (b *accounting) term(id account.TermID, category account.Category) int {
+	if i := slices.IndexFunc(b.list, func(t account.Term) bool { return t.ID == id }); i >= 0 {
+		return i
+	}
+	p := account.Provenance{Origin: b.origin, Scope: account.Allocated, Source: allocatorSource}
+	b.list = append(b.list, account.Term{ID: id, Category: category, Provenance: p})
+	return len(b.list) - 1
+}
+
+// outside follows the allocations that do not go through the allocator.
+func (b *accounting) outside() {
+	var driver, host int64
+	level := func(a uint32) *int64 {
+		switch b.tl.Allocs[a].Space {
+		case timeline.Driver:
+			return &driver
+		case timeline.Pinned, timeline.Host:
+			return &host
+		}
+		return nil
+	}
+	if !slices.ContainsFunc(b.tl.Allocs, func(a timeline.Alloc) bool { return a.Space >= timeline.Driver }) {
+		return
+	}
+	for _, a := range b.tl.Before {
+		if l := level(a); l != nil {
+			*l += b.tl.Allocs[a].Requested
+		}
+	}
+	b.driver, b.host = []int64{driver}, []int64{host}
+	for _, e := range b.tl.Events {
+		if e.Kind == timeline.Born || e.Kind == timeline.FreeCompleted {
+			if l := level(e.Alloc); l != nil {
+				*l += b.tl.Delta(e)
+			}
+		}
+		b.driver, b.host = append(b.driver, driver), append(b.host, host)
+	}
+}
+
+// bytesAt is the level of a scope at a moment, without bounds; false when that
+// scope is not known or the moment was not reached.
+func (b *accounting) bytesAt(s account.Scope, moment int) (int64, bool) {
+	if moment >= len(b.run.Curve) || (b.run.Curve == nil && len(b.tl.Events) > 0) {
+		return 0, false
+	}
+	l := b.run.Start
+	if moment >= 0 {
+		l = b.run.Curve[moment]
+	}
+	switch s {
+	case account.Requested:
+		return l.Requested, true
+	case account.Allocated:
+		return l.Allocated, true
+	case account.Active:
+		return l.Active, true
+	case account.Reserved:
+		return l.Reserved, true
+	case account.Process:
+		if b.driver != nil {
+			return l.Reserved + b.driver[moment+1], true
+		}
+		return l.Reserved, b.bounded(account.Process)
+	case account.Host:
+		if b.host != nil {
+			return b.host[moment+1], true
+		}
+		return 0, b.bounded(account.Host)
+	}
+	return 0, false
+}
+
+// bounded reports whether some bound is of a scope.
+func (b *accounting) bounded(s account.Scope) bool {
+	return slices.ContainsFunc(b.tl.Bounds, func(x timeline.Bound) bool { return x.Figure.Scope == s })
+}
+
+// scopes that a run can say something of.
+func scopes() []account.Scope {
+	return []account.Scope{account.Requested, account.Allocated, account.Active, account.Reserved, account.Process, account.Host}
+}
+
+func (b *accounting) phase(i int, span timeline.Span) account.Phase {
+	p := account.Phase{ID: span.Phase, Step: span.Step, Input: -1}
+	for _, s := range scopes() {
+		if f := b.level(s, span.First-1, i); f != nil {
+			p.Start.Set(*f)
+		}
+		if f := b.level(s, span.Last-1, i); f != nil {
+			p.End.Set(*f)
+		}
+		if peak, ok := b.peak(s, span, i); ok {
+			p.Peaks = append(p.Peaks, peak)
+		}
+	}
+	if stop := b.run.Stopped; stop != nil && stop.Moment < span.Last {
+		p.Failed = stop.Err.Error()
+		if stop.Moment < span.First {
+			p.Failed = fmt.Sprintf("not reached, because an earlier phase failed: %v", stop.Err)
+		}
+	}
+	return p
+}
+
+func (b *accounting) provenance(s account.Scope) account.Provenance {
+	return account.Provenance{Origin: b.origin, Scope: s, Counter: counterOf(s), Source: allocatorSource}
+}
+
+// level is the figure of a scope at a moment, bounds included; nil when it is
+// not known.
+func (b *accounting) level(s account.Scope, moment, phase int) *account.Figure {
+	bytes, ok := b.bytesAt(s, moment)
+	if !ok {
+		return nil
+	}
+	figures := []account.Figure{account.Exact(bytes, b.provenance(s))}
+	for _, x := range b.tl.Bounds {
+		if inside(x.Figure.Scope, s) && b.holds(x, moment, phase) {
+			figures = append(figures, x.Figure)
+		}
+	}
+	sum := account.Sum(b.provenance(s), figures...)
+	return &sum
+}
+
+// holds reports whether a bound is held at a moment of a phase. A phase without
+// events has no moments of its own; its place among the phases tells.
+func (b *accounting) holds(x timeline.Bound, moment, phase int) bool {
+	first, last := b.reach(x)
+	if phase < len(b.tl.Phases) && b.tl.Phases[phase].First == b.tl.Phases[phase].Last {
+		return int(x.From) <= phase && phase <= int(x.To)
+	}
+	return moment >= first && moment < last
+}
+
+// reach is the moments first ≤ moment < last at which a bound is held.
+func (b *accounting) reach(x timeline.Bound) (first, last int) {
+	n := len(b.tl.Phases)
+	if n == 0 {
+		return 0, len(b.tl.Events)
+	}
+	from := min(max(int(x.From), 0), n-1)
+	to := min(max(int(x.To), 0), n-1)
+	return b.tl.Phases[from].First, b.tl.Phases[to].Last
+}
+
+// inside reports whether bytes of one scope also count in another: the scopes
+// nest, and host memory lies outside the nest.
+func inside(inner, outer account.Scope) bool {
+	nest := account.Scopes()
+	i, o := slices.Index(nest, inner), slices.Index(nest, outer)
+	if inner == account.Host || outer == account.Host {
+		return inner == outer
+	}
+	return i >= 0 && i <= o
+}
+
+// peak is the highest level of a scope between the start of a span and its end.
+// Bounds do not change within a span unless one begins or ends there, so the
+// highest moment is sought without them; one that is held for a part of the
+// span counts from zero to its high.
+func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (account.Peak, bool) {
+	best, ok := b.bytesAt(s, span.First-1)
+	if !ok {
+		return account.Peak{}, false
+	}
+	moment := span.First - 1
+	for m := span.First; m < span.Last; m++ {
+		bytes, reached := b.bytesAt(s, m)
+		if !reached {
+			break
+		}
+		if bytes > best {
+			best, moment = bytes, m
+		}
+	}
+	best, moment = b.within(s, span, best, moment)
+	figures := []account.Figure{account.Exact(best, b.provenance(s))}
+	for _, x := range b.tl.Bounds {
+		first, last := b.reach(x)
+		switch {
+		case !inside(x.Figure.Scope, s):
+		case b.holds(x, moment, phase):
+			figures = append(figures, x.Figure)
+		case first < span.Last && span.First < last:
+			figures = append(figures, possibly(x.Figure))
+		}
+	}
+	figure := account.Sum(b.provenance(s), figures...)
+	if stop := b.run.Stopped; stop != nil && stop.Moment < span.Last {
+		figure = account.AtLeast(figure.Low(), "the phase did not end: "+stop.Err.Error(), b.provenance(s))
+	}
+	return account.Peak{Figure: figure, Moment: int64(moment)}, true
+}
+
+// within also counts a peak that rose and fell inside one event.
+func (b *accounting) within(s account.Scope, span timeline.Span, best int64, moment int) (int64, int) {
+	if p := b.run.Peaks.Reserved; s == account.Reserved && p.Bytes > best && p.Moment >= span.First-1 && p.Moment < span.Last {
+		return p.Bytes, p.Moment
+	}
+	return best, moment
+}
+
+// possibly is bytes that may be there or not.
+func possibly(f account.Figure) account.Figure {
+	high, known := f.High()
+	if !known {
+		return account.Unknown(f.Reason(), f.Provenance)
+	}
+	return account.Between(0, high, f.Provenance)
+}

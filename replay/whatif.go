@@ -1,0 +1,199 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"floodmark/account"
+	"floodmark/allocator"
+	"floodmark/timeline"
+)
+
+// Answer is yes, no, or that nobody can tell.
+type Answer string
+
+// The answers.
+const (
+	Yes        Answer = "yes"
+	No         Answer = "no"
+	CannotTell Answer = "cannot_tell"
+)
+
+// WhatIf is what a recorded program would have reserved under other settings,
+// or on a card with less memory. It assumes that the program does the same.
+type WhatIf struct {
+	Settings allocator.Settings
+	Capacity int64 // bytes that the allocator could hold; 0: without a limit
+
+	// The peaks are exact where the recording shows the program from its first
+	// allocation; else they lie between Kept and Fresh. Of a program that ran out
+	// of memory they are lower bounds.
+	PeakReserved  account.Figure
+	PeakAllocated account.Figure
+	OutOfMemory   Answer
+
+	Fresh *Run // began with an empty allocator, into which what lived before was allocated first
+	Kept  *Run // began with the segments as they were recorded; nil where there were none
+
+	// ValidatedOnHardware is false: nobody has run the program so.
+	ValidatedOnHardware bool
+	Warnings            []account.Warning
+}
+
+// WhatIf replays the recording under other settings. Options.Curve says whether
+// the runs keep a curve. The error is a [NotCertifiedError] when the simulation
+// does not reproduce the recording, or has no allocation to reproduce; else one
+// of [Simulate].
+func (r *Recorded) WhatIf(ctx context.Context, o Options) (*WhatIf, error) {
+	if err := r.certified(); err != nil {
+		return nil, err
+	}
+	tl := &r.Recording.Timeline
+	w := &WhatIf{Settings: o.Rules.Effective(o.Settings), Capacity: max(o.Capacity, 0)}
+	var served int
+	if o.Capacity <= 0 && o.Rules == r.rules && w.Settings.String() == r.Run.Settings.String() {
+		w.Fresh = r.Run // as it was recorded
+	} else {
+		var err error
+		if w.Fresh, served, err = r.fresh(ctx, o); err != nil {
+			return nil, err
+		}
+		if len(r.start.segments) > 0 {
+			if w.Kept, err = r.kept(ctx, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.conclude()
+	w.Warnings = append(r.warnings(tl, o, served), w.Settings.Warnings...)
+	return w, nil
+}
+
+func (r *Recorded) certified() error {
+	if c := r.Certificate; !c.Holds() || c.Addresses.Total == 0 {
+		return &NotCertifiedError{Device: r.Recording.Timeline.Device, Certificate: c}
+	}
+	return nil
+}
+
+// fresh begins with an empty allocator. It also says how many requests that
+// failed in the recording were served.
+func (r *Recorded) fresh(ctx context.Context, o Options) (*Run, int, error) {
+	tl := &r.Recording.Timeline
+	if err := check(tl, o); err != nil {
+		return nil, 0, err
+	}
+	s := newSimulation(tl, o, allocator.NewCard(o.Capacity, o.TotalMemory))
+	s.empty = r.empty
+	if !s.allocateBefore() {
+		return s.run.finish(), 0, nil
+	}
+	run, err := s.play(ctx)
+	return run, len(s.served), err
+}
+
+// kept begins with the segments of the recording.
+func (r *Recorded) kept(ctx context.Context, o Options) (*Run, error) {
+	tl := &r.Recording.Timeline
+	card := allocator.NewCard(o.Capacity, o.TotalMemory)
+	s := newSimulation(tl, o, card)
+	s.a = allocator.New(card, o.Settings, o.Rules)
+	if err := r.start.restore(s.a, r.pools, s.handles); err != nil {
+		return nil, err
+	}
+	if r.pools > 1 {
+		s.private = 1
+	}
+	card.Take(s.a.Reserved())
+	s.empty = r.empty
+	s.run = newRecorder(s.a, len(tl.Events), o.Curve)
+	return s.play(ctx)
+}
+
+// conclude puts the runs together.
+func (w *WhatIf) conclude() {
+	stopped := 0
+	runs := []*Run{w.Fresh}
+	if w.Kept != nil {
+		runs = append(runs, w.Kept)
+	}
+	var reserved, allocated []int64
+	for _, run := range runs {
+		if run.Stopped != nil {
+			stopped++
+		}
+		reserved = append(reserved, run.Peaks.Reserved.Bytes)
+		allocated = append(allocated, run.Peaks.Allocated.Bytes)
+	}
+	switch stopped {
+	case 0:
+		w.OutOfMemory = No
+	case len(runs):
+		w.OutOfMemory = Yes
+	default:
+		w.OutOfMemory = CannotTell
+	}
+	w.PeakReserved = peakFigure(reserved, stopped > 0, account.Reserved)
+	w.PeakAllocated = peakFigure(allocated, stopped > 0, account.Allocated)
+}
+
+func peakFigure(bytes []int64, stopped bool, scope account.Scope) account.Figure {
+	p := account.Provenance{Origin: account.Calculated, Scope: scope, Counter: counterOf(scope) + ".peak", Source: allocatorSource}
+	low, high := bytes[0], bytes[len(bytes)-1]
+	if stopped {
+		return account.AtLeast(min(low, high), "the program ran out of memory", p)
+	}
+	return account.Between(low, high, p)
+}
+
+// warnings say what this what-if cannot know.
+func (r *Recorded) warnings(tl *timeline.Timeline, o Options, served int) []account.Warning {
+	var list []account.Warning
+	add := func(when bool, code, text string) {
+		if when {
+			list = append(list, account.Warning{Code: code, Text: text})
+		}
+	}
+	add(true, "what_if_not_validated", "this is a simulation, not validated on hardware; it assumes that the program asks for the same bytes in the same order, "+
+		"although some libraries choose workspaces by the memory that is free")
+	add(len(r.start.segments) > 0, "what_if_start_assumed",
+		"the recording begins in the middle of a run; what lived before it was once taken as it lay and once allocated anew, and the truth may be neither")
+	add(r.unsure > 0, "what_if_release_unsure",
+		fmt.Sprintf("%d releases of cached memory in the recording may be a refusal of the driver or torch.cuda.empty_cache; they are taken for refusals", r.unsure))
+	add(r.unsure > 0 && o.Capacity <= 0, "what_if_without_capacity",
+		"the driver refused memory in the recording, but this run has no capacity and releases nothing")
+	add(served > 0, "what_if_failure_served",
+		fmt.Sprintf("%d requests that failed in the recording are served here; what the program would have done then is not recorded", served))
+	add(r.pools > 1, "what_if_private_pools", "all private pools (CUDA graphs, MemPools) are taken for one that lives as long as the recording")
+	add(waits(tl), "what_if_stream_timing", "some frees wait for other streams; how long they would under another layout is taken from the recording")
+	return list
+}
+
+// waits reports a free that is completed later than it is requested.
+func waits(tl *timeline.Timeline) bool {
+	for k, e := range tl.Events {
+		if e.Kind == timeline.FreeRequested && (k+1 == len(tl.Events) || tl.Events[k+1] != timeline.Event{Kind: timeline.FreeCompleted, Alloc: e.Alloc}) {
+			return true
+		}
+	}
+	return false
+}
+
+// Capacity is what the driver could give to the allocator in the recording.
+// Where a request failed, it is exact: what was reserved then and what the
+// driver still had; the smallest, where several failed. Else it is at least the
+// recorded peak.
+func (r *Recorded) Capacity() account.Figure {
+	p := account.Provenance{Origin: account.Observed, Scope: account.Reserved, Counter: "device_free", Source: "out-of-memory entry of the trace"}
+	least := int64(-1)
+	for _, f := range r.Recording.Failures {
+		if f.Capacity >= 0 && (least < 0 || f.Capacity < least) {
+			least = f.Capacity
+		}
+	}
+	if least >= 0 {
+		return account.Exact(least, p)
+	}
+	p.Counter, p.Source = counterOf(account.Reserved)+".peak", "segment entries of the trace"
+	return account.AtLeast(r.Certificate.ReservedPeakRecorded, "no request failed in the recording", p)
+}
