@@ -12,11 +12,12 @@ import (
 
 // event is one line of `go test -json`, as `go doc test2json` describes it.
 type event struct {
-	Action     string
-	Package    string
-	ImportPath string // of build-output and build-fail
-	Test       string
-	Output     string
+	Action      string
+	Package     string
+	ImportPath  string // of build-output and build-fail
+	FailedBuild string // of a package that failed: what did not build
+	Test        string
+	Output      string
 }
 
 // outcome of one check, in the ledger's words.
@@ -135,9 +136,9 @@ func (t *tally) endPackage(e event) {
 		delete(t.running, k)
 		t.fail(e.Package, k, r.output.String()+"it did not end\n")
 	}
-	remark := ""
-	if r := t.remarks[e.Package]; r != nil {
-		remark = r.output.String()
+	remark := t.remark(e.Package)
+	if broken := packageOf(e.FailedBuild); broken != e.Package {
+		remark = t.remark(broken) + remark
 	}
 	switch {
 	case e.Action == "fail" && !t.broken[e.Package]:
@@ -147,6 +148,13 @@ func (t *tally) endPackage(e event) {
 	case e.Action == "pass":
 		fmt.Fprintf(t.out, "ok    %s: %d\n", e.Package, t.perParent[e.Package])
 	}
+}
+
+func (t *tally) remark(pkg string) string {
+	if r := t.remarks[pkg]; r != nil {
+		return r.output.String()
+	}
+	return ""
 }
 
 func (t *tally) openIn(pkg string) []string {

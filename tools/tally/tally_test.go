@@ -71,6 +71,15 @@ func TestCount(t *testing.T) {
 			err:    "1 failed",
 		},
 		{
+			name: "a package says which of those that it imports does not build",
+			events: `{"Action":"build-output","ImportPath":"q","Output":"undefined: x\n"}
+				{"Action":"build-fail","ImportPath":"q"}
+				{"Action":"fail","Package":"p","FailedBuild":"q"}`,
+			ledger: "fail\tp\t\n",
+			say:    "FAIL  p\n      undefined: x\n",
+			err:    "1 failed",
+		},
+		{
 			name: "a package without tests is nothing",
 			events: `{"Action":"skip","Package":"p"}
 				{"Action":"run","Package":"q","Test":"TestA"}
