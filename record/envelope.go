@@ -14,6 +14,7 @@ type Kind string
 const (
 	KindEstimate Kind = "estimate"
 	KindSnapshot Kind = "snapshot"
+	KindReplay   Kind = "replay"
 	KindLog      Kind = "log"
 	KindGPUs     Kind = "gpus"
 	KindError    Kind = "error"

@@ -149,6 +149,8 @@ func New(kind Kind) any {
 		return &Estimate{}
 	case KindSnapshot:
 		return &Snapshot{}
+	case KindReplay:
+		return &Replay{}
 	case KindLog:
 		return &Log{}
 	case KindGPUs:
@@ -161,5 +163,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSnapshot, KindLog, KindGPUs, KindError}
+	return []Kind{KindEstimate, KindSnapshot, KindReplay, KindLog, KindGPUs, KindError}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"floodmark"
 	"floodmark/device"
 	"floodmark/internal/source"
 	"floodmark/parallel"
@@ -69,8 +70,9 @@ func classify(err error) (code string, exit int) {
 	var format *source.FormatError
 	var name *device.NameError
 	var layout *parallel.NotSupportedError
+	var settings *floodmark.SettingsError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &settings):
 		return "usage", exitUsage
 	case errors.As(err, &name):
 		return "unknown_card", exitUsage

@@ -180,7 +180,7 @@ which bytes it was.`,
 	flags.BoolVar(&s.json, "json", s.json, "print a record as JSON, errors too")
 	flags.StringVarP(&s.output, "output", "o", "", "also write the record to this new `file`; an existing one is never overwritten")
 	flags.StringVar(&s.unit, "unit", "", "`unit` of tables: B, kB, MB, GB, KiB, MiB or GiB (default: one that fits)")
-	root.AddCommand(newEstimate(s), newExplain(s), newGPUs(s))
+	root.AddCommand(newEstimate(s), newExplain(s), newReplay(s), newGPUs(s))
 	return root
 }
 

@@ -27,6 +27,8 @@ func Text(w io.Writer, document any, s Style) error {
 		estimate(&b, d, s)
 	case *record.Snapshot:
 		snapshot(&b, d, s)
+	case *record.Replay:
+		replay(&b, d, s)
 	case *record.Log:
 		log(&b, d, s)
 	case *record.GPUs:
