@@ -48,6 +48,9 @@ type Options struct {
 	Reduce     func(global uint32, arguments Value) (Value, error) // REDUCE on Globals[global]; arguments is a tuple
 	Build      func(object, state Value) (Value, error)            // BUILD
 	Persistent func(id Value) (Value, error)                       // BINPERSID
+	// Repeats says that two lists of the same references may be one: the builder
+	// is called for the first only.
+	Repeats bool
 }
 
 type machine struct {
@@ -62,6 +65,7 @@ type machine struct {
 	memo    memo
 	open    []filling
 	spare   []uint32 // indexes of machine.open that are free again
+	repeats repeats
 }
 
 // Read reads one pickle and gives its root. size is how many bytes r has, or at
@@ -87,7 +91,9 @@ func (m *machine) run() error {
 		m.at = in.offset()
 		op := in.buf[in.pos]
 		if op == opLongBinGet || op == opBinGet {
-			if m.references() > 0 {
+			if done, err := m.repeated(); err != nil {
+				return err
+			} else if done || m.references() > 0 {
 				continue
 			}
 		}

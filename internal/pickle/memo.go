@@ -63,8 +63,8 @@ func (m *memo) shared(v Value) bool {
 	return m.pages[index>>memoPageBits][index&(memoPageSize-1)]&entryGot != 0
 }
 
-// put enters a value; index < maxMemo.
-func (m *memo) put(index uint32, v Value) {
+// put enters a value, and says whether there was another; index < maxMemo.
+func (m *memo) put(index uint32, v Value) (replaced bool) {
 	page := int(index >> memoPageBits)
 	for page >= len(m.pages) {
 		m.pages = append(m.pages, nil)
@@ -73,10 +73,11 @@ func (m *memo) put(index uint32, v Value) {
 		m.pages[page] = new([memoPageSize]uint64)
 	}
 	p := &m.pages[page][index&(memoPageSize-1)]
-	if *p == 0 {
+	if replaced = *p != 0; !replaced {
 		m.count++
 	}
 	*p = m.pack(v)
+	return replaced
 }
 
 func (m *memo) pack(v Value) uint64 {

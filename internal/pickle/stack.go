@@ -90,7 +90,10 @@ func (m *machine) put(index uint32) error {
 		return m.fail("a container is entered in the memo twice")
 	}
 	top.memo = 0
-	m.memo.put(index, *top)
+	if replaced := m.memo.put(index, *top); replaced {
+		// References mean something else from now on; no pickler does that.
+		m.options.Repeats = false
+	}
 	top.memo = index + 1
 	return nil
 }

@@ -1,0 +1,99 @@
+package pickle
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+const (
+	repeatSlots = 1 << 15
+	// maxRepeat bounds the bytes of one remembered list: 200 references.
+	maxRepeat = 1000
+)
+
+// repeats remembers lists that were made of references only, by the bytes of
+// those references. A trace repeats its stacks, and each time CPython writes
+// the list anew: the same references again, some forty of them.
+type repeats struct {
+	slots []repeat // one list a slot; a newer one takes its place
+}
+
+type repeat struct {
+	references []byte
+	list       Value
+}
+
+// repeated reads the items of a list that is just begun, when all of them are
+// references, and the APPENDS after them. It reports false when it is something
+// else, and has then read nothing.
+func (m *machine) repeated() (bool, error) {
+	at := m.fence()
+	if !m.options.Repeats || len(m.marks) == 0 || at != len(m.stack) || at == 0 {
+		return false, nil
+	}
+	target := &m.stack[at-1]
+	if target.kind != List || target.bits != 0 {
+		return false, nil
+	}
+	run := referencesIn(m.in.buf[m.in.pos:])
+	if run == nil {
+		return false, nil
+	}
+	if m.repeats.slots == nil {
+		m.repeats.slots = make([]repeat, repeatSlots)
+	}
+	known := &m.repeats.slots[mix(run)%repeatSlots]
+	if bytes.Equal(known.references, run) && !m.memo.shared(*target) {
+		m.in.pos += len(run) + 1
+		m.marks = m.marks[:len(m.marks)-1]
+		memo := target.memo
+		*target = known.list
+		target.memo = memo
+		m.memo.update(*target)
+		return true, nil
+	}
+	if m.references() != len(run) {
+		return true, nil
+	}
+	m.at = m.in.offset()
+	m.in.pos++
+	if err := m.many(List); err != nil {
+		return true, err
+	}
+	known.references = append(known.references[:0], run...)
+	known.list = m.stack[at-1]
+	return true, nil
+}
+
+// referencesIn is the references up to an APPENDS; nil when something else
+// comes, or comes too late.
+func referencesIn(b []byte) []byte {
+	b = b[:min(len(b), maxRepeat)]
+	for i := 0; i < len(b); {
+		switch b[i] {
+		case opLongBinGet:
+			i += 5
+		case opBinGet:
+			i += 2
+		case opAppends:
+			return b[:i]
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// mix hashes bytes, eight at a time.
+func mix(b []byte) uint64 {
+	const multiplier = 0x9e3779b97f4a7c15
+	h := uint64(len(b))
+	for ; len(b) >= 8; b = b[8:] {
+		h = (h ^ binary.LittleEndian.Uint64(b)) * multiplier
+		h ^= h >> 32
+	}
+	for _, c := range b {
+		h = (h ^ uint64(c)) * multiplier
+	}
+	return h ^ h>>32
+}
