@@ -29,7 +29,7 @@ type attention struct {
 	slideKeys map[string]string // and in sliding ones
 	slideSink flag
 	fullSink  flag
-	cacheTail string // key: how many layers at the end read the cache of an earlier one
+	cacheTail string // key: how many layers at the end read the cache of an earlier one, and have no keys and values
 }
 
 // attentionSizes is the shape of one layer's attention.
@@ -75,7 +75,8 @@ func (c scope) attention(s section, k *stack, planned step) model.Attention {
 		s = s.renamed(k.attn.fullKeys)
 	}
 	size := s.attentionSizes(k)
-	a := c.attend(s, k, size, k.slot, planned.mixing != sliding && s.is(k.attn.keyValue))
+	a := c.attend(s, k, size, k.slot, omitted{planned.cacheOf >= 0, planned.mixing != sliding && s.is(k.attn.keyValue)})
+	a.CacheOf = planned.cacheOf
 	switch planned.mixing {
 	case sliding:
 		a.Window = int(window)
@@ -101,14 +102,20 @@ func (c scope) cross(s section, k *stack) model.Attention {
 	for _, name := range []string{"q", "k", "v", "o"} {
 		slot[name] = at + k.slot["x"+name]
 	}
-	a := c.attend(s, k, size, slot, false)
+	a := c.attend(s, k, size, slot, omitted{})
 	a.Cross = true
 	return a
 }
 
+// omitted is which projections a layer leaves out.
+type omitted struct {
+	borrowed bool // keys and values are another layer's
+	shared   bool // values are the keys
+}
+
 // attend adds the projections of one layer of attention and the norms of
 // queries and keys.
-func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string, keysAreValues bool) model.Attention {
+func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string, without omitted) model.Attention {
 	bias, outBias, gated := s.is(k.attn.bias), s.is(k.attn.outBias), s.is(k.attn.gate)
 	q, key, value := a.heads*a.keyDim, a.kvHeads*a.keyDim, a.kvHeads*a.valueDim
 	if gated {
@@ -118,15 +125,17 @@ func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string
 		c.project(k, model.RoleQKV, fused, a.hidden, q+key+value, model.RoleQKVBias, bias)
 	} else {
 		c.project(k, model.RoleQuery, n["q"], a.hidden, q, model.RoleQueryBias, bias)
-		c.project(k, model.RoleKey, n["k"], a.hidden, key, model.RoleKeyBias, bias && !k.attn.keyless)
-		if !keysAreValues {
+		if !without.borrowed {
+			c.project(k, model.RoleKey, n["k"], a.hidden, key, model.RoleKeyBias, bias && !k.attn.keyless)
+		}
+		if !without.borrowed && !without.shared {
 			c.project(k, model.RoleValue, n["v"], a.hidden, value, model.RoleValueBias, bias)
 		}
 	}
 	c.project(k, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
 	norm := k.attn.qkNorm != 0 && (k.attn.qkIf == "" || s.is(k.attn.qkIf))
 	if norm {
-		c.headNorms(k, n, a)
+		c.headNorms(k, n, a, without.borrowed)
 	}
 	return model.Attention{
 		QueryHeads: int(a.heads), KVHeads: int(a.kvHeads), KeyDim: int(a.keyDim), ValueDim: int(a.valueDim),
@@ -148,7 +157,7 @@ func (c scope) project(k *stack, role model.Role, name string, in, out int64, bi
 	}
 }
 
-func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes) {
+func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes, borrowed bool) {
 	q, key := []int64{a.keyDim}, []int64{a.keyDim}
 	switch k.attn.qkNorm {
 	case eachHead:
@@ -157,7 +166,9 @@ func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes) {
 		q, key = []int64{a.heads * a.keyDim}, []int64{a.kvHeads * a.keyDim}
 	}
 	c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".weight", q...)
-	c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", key...)
+	if !borrowed {
+		c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", key...)
+	}
 	if k.attn.qkBias {
 		c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".bias", q...)
 		c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".bias", key...)

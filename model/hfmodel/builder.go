@@ -58,10 +58,11 @@ type scope struct {
 	*builder
 	stack, layer int32
 	prefix       string // "model.layers.3."
+	strip        string // what names begin with that this place leaves out
 }
 
-func (b *builder) outside(prefix string) scope {
-	return scope{builder: b, stack: model.NoLayer, layer: model.NoLayer, prefix: prefix}
+func (b *builder) outside(at site) scope {
+	return scope{builder: b, stack: model.NoLayer, layer: model.NoLayer, prefix: at.prefix, strip: at.strip}
 }
 
 func (c scope) under(name string) scope {
@@ -82,7 +83,7 @@ func (c scope) add(role model.Role, kind class, name string, shape ...int64) int
 		return model.NotTied
 	}
 	c.drafts = append(c.drafts, draft{class: kind, Tensor: model.Tensor{
-		Name: c.prefix + name, Role: role, Stack: c.stack, Layer: c.layer,
+		Name: c.prefix + strings.TrimPrefix(name, c.strip), Role: role, Stack: c.stack, Layer: c.layer,
 		Shape: shape, Stored: c.model.Compute, TiedTo: model.NotTied,
 	}})
 	return int32(len(c.drafts) - 1)

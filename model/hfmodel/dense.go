@@ -8,6 +8,7 @@ type dense struct {
 	gated  flag // a plain network that this switch gates
 	bias   flag
 	times  int64  // width in multiples of the hidden size where the configuration has none
+	wide   flag   // twice as wide in the layers that read another layer's cache
 	key    string // another key of the width
 	adjust flag   // the width is two thirds of what is stated, rounded up to block_multiple_of
 	halved bool   // the configuration states both halves of the gate together

@@ -22,6 +22,7 @@ type experts struct {
 	bias       bool  // experts and router have biases
 	correction flag  // a bias per expert that only the choice of experts sees
 	float32    bool  // the correction is stored in 32 bits
+	beside     bool  // the layer's dense network works beside the experts
 	always     int64 // shared experts where the configuration states none
 }
 
@@ -88,6 +89,9 @@ func (c scope) routed(n map[string]string, e *experts, hidden, count, width int6
 // as all of them, and where the family weighs it, a scalar gate.
 func (c scope) shareExperts(s section, k *stack, n map[string]string, hidden int64, e *model.Experts) {
 	width, stated := s.number(keySharedWidth)
+	if k.experts.beside {
+		width, stated = s.need(keyFFN), true
+	}
 	if !stated {
 		width = int64(e.Shared) * int64(e.Width)
 	}

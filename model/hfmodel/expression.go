@@ -88,7 +88,7 @@ func (e sections) times(a, b int64, term string) int64 {
 }
 
 // factor is a whole number, the value of a key, the product of a list's items,
-// or one of the derived sizes "labels" and "patches".
+// one item of it ("channels@0"), or one of the derived sizes "labels" and "patches".
 func (e sections) factor(name string) int64 {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return n
@@ -105,6 +105,10 @@ func (e sections) factor(name string) int64 {
 	case "patches":
 		side := s.need("image_size") / max(1, s.need("patch_size"))
 		return e.times(side, side, name)
+	}
+	if list, item, ok := strings.Cut(name, "@"); ok {
+		i, _ := strconv.Atoi(item)
+		return s.at(i).need(list)
 	}
 	key := common(name)
 	if items := s.numbers(key); items != nil {
@@ -128,6 +132,7 @@ type piece struct {
 	bare  bool // the name is the tensor's, not its module's
 	when  flag
 	f32   bool   // stored in 32 bits whatever the model's format
+	i64   bool   // stored as 64-bit integers
 	each  string // key of a list: one such module for each item, its index in place of the name's "*"
 }
 
@@ -136,6 +141,7 @@ func (c scope) pieces(e sections, list []piece) {
 	for _, p := range list {
 		switch {
 		case p.when != "" && !e[""].is(p.when):
+			e.touch(p.shape)
 		case p.each == "":
 			c.piece(e, p)
 		default:
@@ -145,6 +151,14 @@ func (c scope) pieces(e sections, list []piece) {
 				c.piece(e, each)
 			}
 		}
+	}
+}
+
+// touch accounts for the keys of a module that is not there: they mean
+// nothing then.
+func (e sections) touch(shape string) {
+	for _, name := range strings.FieldsFunc(shape, func(r rune) bool { return strings.ContainsRune(" +*/", r) }) {
+		e[""].has(common(strings.TrimSuffix(name, "^2")))
 	}
 }
 
@@ -160,6 +174,9 @@ func (c scope) piece(e sections, p piece) {
 	at := c.add(p.role, p.class, name, shape...)
 	if p.f32 {
 		c.store(at, dtype.F32)
+	}
+	if p.i64 {
+		c.store(at, dtype.I64)
 	}
 	if !p.bare && e[""].is(p.bias) {
 		c.add(biasOf(p.role), parameter, p.name+".bias", shape[0])

@@ -32,7 +32,7 @@ func decoderFamilies() []family {
 			defaults: "hidden_size=4096 intermediate_size=14336 num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=8 vocab_size=32000"},
 		{types: "qwen2 qwen2_vl_text qwen2_5_vl_text", classes: "Qwen2", stacks: []*stack{{names: llamaNames, attn: attention{bias: "yes"}}},
 			defaults: "use_sliding_window=false hidden_size=4096 intermediate_size=22016 num_hidden_layers=32 num_attention_heads=32 num_key_value_heads=32 vocab_size=151936"},
-		{types: "qwen3 qwen3_vl_text", classes: "Qwen3", stacks: []*stack{{names: llamaNames, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
+		{types: "qwen3 qwen3_vl_text", classes: "Qwen3", expects: "use_qk_norm=true", stacks: []*stack{{names: llamaNames, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
 			defaults: "use_sliding_window=false head_dim=128"},
 		{types: "seed_oss", classes: "SeedOss", stacks: []*stack{{names: llamaNames, attn: attention{bias: "attention_bias=true", outBias: "attention_out_bias"}, ffn: dense{bias: "mlp_bias"}}}},
 		{types: "smollm3", classes: "SmolLM3", stacks: []*stack{{names: llamaNames, tied: true, attn: attentionBias("attention_bias"), ffn: dense{bias: "mlp_bias"}}}},

@@ -43,7 +43,7 @@ func gptFamilies() []family {
 			tied:  true, norm: model.LayerNorm, normBias: "!no_bias=true", noRotary: true,
 			before: []piece{only("!attn_config.alibi=true", table(model.RolePositionEmbedding, "transformer.wpe", "positions", "hidden"))},
 			attn:   attention{bias: "!no_bias=true", outBias: "!no_bias=true", qkNorm: allHeads, qkIf: "attn_config.qk_ln"}, ffn: dense{plain: true, bias: "!no_bias=true", times: 4}}}},
-		{types: "qwen", classes: "QWen Qwen", base: "transformer.", stacks: []*stack{{names: gptNames + " gate=mlp.w1 up=mlp.w2 down=mlp.c_proj",
+		{types: "qwen", classes: "QWen Qwen", base: "transformer.", parts: []part{{name: "visual", key: "visual", prefix: "transformer.visual.", of: "qwen_vl_visual", fixed: true, use: "Model", optional: true}}, stacks: []*stack{{names: gptNames + " gate=mlp.w1 up=mlp.w2 down=mlp.c_proj",
 			attn: attention{bias: "yes", outBias: "!no_bias=true", kvAll: true}, ffn: dense{halved: true, bias: "!no_bias=true"}}}},
 		{types: "internlm2", classes: "InternLM2", stacks: []*stack{{names: "embed=model.tok_embeddings layers=model.layers final=model.norm head=output norms=attention_norm,ffn_norm" +
 			" qkv=attention.wqkv o=attention.wo gate=feed_forward.w1 up=feed_forward.w3 down=feed_forward.w2", attn: attentionBias("bias=true")}}},
@@ -65,7 +65,7 @@ func gptFamilies() []family {
 // families is every family that is known.
 func families() []family {
 	var all []family
-	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), encoderFamilies(), seq2seqFamilies(), towerFamilies(), multimodalFamilies()} {
+	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), gemma4Families(), imageFamilies(), encoderFamilies(), seq2seqFamilies(), towerFamilies(), multimodalFamilies()} {
 		all = append(all, rows...)
 	}
 	return all

@@ -11,6 +11,13 @@ func seen(of, prefix string) part {
 	return part{name: "vision", key: "vision_config", prefix: prefix, of: of, use: "Model"}
 }
 
+// textBare is a text part as newer classes name it: "model.language_model.layers".
+func textBare(of string) part {
+	p := text(of, "model.language_model.")
+	p.bare = true
+	return p
+}
+
 // towerOf is a vision part whose own model_type names the whole model.
 func towerOf(of, prefix string) part {
 	p := seen(of, prefix)
@@ -45,10 +52,10 @@ func multimodalFamilies() []family {
 		}},
 		{types: "qwen2_vl", classes: "Qwen2VL", parts: []part{text("qwen2", ""), towerOf("qwen2_vl_vision", "visual.")}},
 		{types: "qwen2_5_vl", classes: "Qwen2_5_VL", parts: []part{text("qwen2", ""), towerOf("qwen2_5_vl_vision", "visual.")}},
-		{types: "qwen3_vl", classes: "Qwen3VL", parts: []part{text("qwen3", "model.language_model."), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{text("qwen3_vl_moe_text", "model.language_model."), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{text("qwen3_5_text", "model.language_model."), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{text("qwen3_5_moe_text", "model.language_model."), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_vl", classes: "Qwen3VL", parts: []part{textBare("qwen3"), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{textBare("qwen3_vl_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{textBare("qwen3_5_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{textBare("qwen3_5_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
 		{types: "internvl_chat", classes: "InternVLChat", parts: []part{
 			{name: "text", key: "llm_config", prefix: "language_model.", use: "ForCausalLM", untied: true}, seen("intern_vit_6b", "vision_model.")}, around: []piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*4", "yes"),
@@ -61,8 +68,33 @@ func multimodalFamilies() []family {
 			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
+		{types: "DeepseekOCR deepseek_ocr", classes: "DeepseekOCR", expects: "vision_config.image_size=1024 vision_config.mlp_ratio=3.7362", parts: []part{
+			{name: "text", key: "text_config", of: "deepseek_v2", inline: true},
+			{name: "sam", key: "vision_config.width.sam_vit_b", prefix: "model.sam_model.", of: "sam_vit", fixed: true, use: "Model"},
+			{name: "clip", key: "vision_config.width.clip-l-14-224", prefix: "model.vision_model.", of: "clip_fused", fixed: true, use: "Model"},
+		}, around: []piece{
+			project("model.projector.layers", "projector_config.n_embed", "projector_config.input_dim", "yes"),
+			bare(model.RoleProjector, "model.image_newline", "text.hidden"), bare(model.RoleProjector, "model.view_seperator", "text.hidden"),
+		}},
+		logics(),
 		{types: "llama4", classes: "Llama4", parts: []part{text("llama4_text", "language_model."), seen("llama4_vision_model", "vision_model.")}, around: []piece{
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.vision_output_dim", ""),
 		}},
 	}
+}
+
+// logics is Qwen3 with two towers: OpenCLIP's ConvNeXt-XXLarge (timm,
+// models/convnext.py) and SigLIP without its last layer and its head.
+func logics() family {
+	const at = "model.vision_tower.vision_towers."
+	return family{types: "logics", classes: "Logics", expects: "mm_vision_select_layer=-2 mm_hidden_size=4224",
+		parts: []part{
+			{name: "convnext", key: "convnext_config", prefix: at + "0.vision_tower.", of: "convnext_xxlarge", fixed: true, use: "Model"},
+			{name: "siglip", key: "siglip_config", prefix: at + "1.vision_tower.", of: "siglip_vision_model", fixed: true, use: "Model", fewer: 1, defaults: "vision_use_head=false"},
+			text("qwen3", ""),
+		},
+		around: []piece{
+			project("model.mm_projector.0", "text.hidden", "siglip.hidden+convnext.stage3_width", "yes"), project("model.mm_projector.2", "text.hidden", "text.hidden", "yes"),
+			bare(model.RoleProjector, "model.image_newline", "text.hidden"),
+		}}
 }

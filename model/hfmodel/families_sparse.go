@@ -23,7 +23,7 @@ func sparseFamilies() []family {
 		{types: "mixtral", classes: "Mixtral", stacks: []*stack{{names: llamaNames + mixtralExperts, experts: &experts{}}}},
 		{types: "qwen2_moe", classes: "Qwen2Moe", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + qwenExperts + " shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
 			attn: attention{bias: "qkv_bias=true"}, experts: &experts{}}}},
-		{types: "qwen3_moe", classes: "Qwen3Moe", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + qwenExperts,
+		{types: "qwen3_moe", classes: "Qwen3Moe", expects: "use_qk_norm=true", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + qwenExperts,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}, experts: &experts{}}}},
 		{types: "qwen3_vl_moe_text", stacks: []*stack{{names: llamaNames + qwenExperts + " e_gate_up=gate_up_proj",
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}, experts: &experts{fused: true}}}},

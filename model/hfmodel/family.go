@@ -47,6 +47,9 @@ type part struct {
 	use    string // "" for the use of the whole model
 	when   flag
 
+	bare     bool   // its names leave out "model.", and the head stands at the top
+	optional bool   // a model without the object has no such part
+	fewer    int64  // layers at the end that the whole leaves out
 	fixed    bool   // the object's own model_type says nothing
 	untied   bool   // the class around it stores the head even where it is tied
 	defaults string // beside those of its family

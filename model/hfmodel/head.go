@@ -41,8 +41,8 @@ func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, 
 // else by the one around it, else by what the class assumes.
 func (s section) tied(k *stack) bool {
 	const key = "tie_word_embeddings"
-	if !s.has(key) && s.parent != nil && s.parent.has(key) {
-		return s.parent.is(key)
+	if around := s.parent; around != nil && around.has(key) && !s.has(key) {
+		return around.is(key)
 	}
 	if k.tied {
 		return s.is(key + "=true")

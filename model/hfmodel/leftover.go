@@ -8,27 +8,31 @@ func (b *builder) leftOver(s section) {
 	if len(b.drafts) == 0 {
 		return // nothing was understood, and that is already said
 	}
-	b.leftIn(s.object, "")
+	b.leftIn(s.object, &value{}, "")
 }
 
 // leftIn looks through one object; parsing has bounded its depth.
-func (b *builder) leftIn(object *value, path string) {
+func (b *builder) leftIn(object, around *value, path string) {
 	for i, key := range object.keys {
 		v := object.items[i]
 		switch {
 		case v.kind == isObject && !sizeless(key):
-			b.leftIn(v, path+key+".")
-		case !b.used[path+key] && bearsSize(key, v) && !repeated(object, key, v):
+			b.leftIn(v, object, path+key+".")
+		case !b.used[path+key] && bearsSize(key, v) && !repeated(object, around, key, v):
 			b.doubt(path+key, v.String(), "this key was not read, and it may bear on sizes")
 		}
 	}
 }
 
-// repeated reports whether a nested object says the same under the same key:
-// the whole of a model often repeats a size of its text part.
-func repeated(object *value, key string, v *value) bool {
+// repeated reports whether the object around, or one inside, says the same
+// under the same key: the whole of a model often repeats sizes of a part.
+func repeated(object, around *value, key string, v *value) bool {
+	same := func(other *value) bool { return other != nil && v.kind == isNumber && other.text == v.text }
+	if same(around.get(key)) {
+		return true
+	}
 	for _, inner := range object.items {
-		if same := inner.get(key); v.kind == isNumber && same != nil && same.text == v.text {
+		if same(inner.get(key)) {
 			return true
 		}
 	}
@@ -100,5 +104,8 @@ const (
 		" force_bos_token_to_be_generated offset_alibi skip_bias_add post_layer_norm apply_residual_connection_post_layernorm" +
 		" alibi_bias_max suppress_tokens begin_suppress_tokens mrope_section min_dynamic_patch max_dynamic_patch force_image_size select_layer" +
 		" image_grid_pinpoints attention_multiplier embedding_multiplier logits_scaling residual_multiplier scale_emb dim_model_base scale_depth" +
-		" pruned_heads classifier_dropout_prob gradient_clipping"
+		" pruned_heads classifier_dropout_prob gradient_clipping is_gated_act relative_attention_max_distance encoder_stride" +
+		" faster_token_stride pos_skipping_range candidate_resolutions pooling_kernel_size attention_context_left attention_context_right" +
+		" attention_invalid_logits_value attention_logit_cap residual_weight forced_decoder_ids _num_labels pooler_fc_size" +
+		" pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head layer_rope_theta indexer_types"
 )

@@ -21,6 +21,8 @@ type step struct {
 	mixing mixing
 	sparse bool // a mixture of experts instead of a dense network
 	noFeed bool // no feed-forward network at all
+	// cacheOf is the layer whose keys and values this one reads; −1 for its own.
+	cacheOf int
 }
 
 // plan says for every layer what it is, from whichever of the many ways of
@@ -31,12 +33,29 @@ func (s section) plan(k *stack, layers int64) []step {
 	}
 	steps := make([]step, layers)
 	for i, m := range s.mixings(k, layers) {
-		steps[i].mixing = m
+		steps[i].mixing, steps[i].cacheOf = m, -1
+	}
+	if k.attn.cacheTail != "" {
+		borrow(steps, s.or(k.attn.cacheTail, 0))
 	}
 	for i, sparse := range s.sparse(k, layers) {
 		steps[i].sparse = sparse
 	}
 	return steps
+}
+
+// borrow makes the last layers read the cache of the last layer of their kind
+// before them, as Gemma 3n and 4 do.
+func borrow(steps []step, tail int64) {
+	first := len(steps) - int(min(tail, int64(len(steps))))
+	last := map[mixing]int{}
+	for i := range steps {
+		if i < first {
+			last[steps[i].mixing] = i
+		} else if of, ok := last[steps[i].mixing]; ok {
+			steps[i].cacheOf = of
+		}
+	}
 }
 
 // patterned reads Nemotron-H's pattern, in which a layer is one letter and has
@@ -50,9 +69,9 @@ func (s section) patterned(pattern string, layers int64) []step {
 		}
 		switch letter {
 		case 'M':
-			steps[i] = step{mixing: mamba, noFeed: true}
+			steps[i] = step{mixing: mamba, noFeed: true, cacheOf: -1}
 		case '*':
-			steps[i] = step{mixing: full, noFeed: true}
+			steps[i] = step{mixing: full, noFeed: true, cacheOf: -1}
 		case '-':
 			steps[i] = step{mixing: absent}
 		case 'E':

@@ -2,6 +2,7 @@ package hfmodel
 
 import (
 	"strconv"
+	"strings"
 
 	"floodmark/model"
 )
@@ -24,12 +25,12 @@ func (b *builder) predict(s section, k *stack, e sections, at site, hidden, laye
 	if count == 0 || count > maxLayers {
 		return
 	}
-	name, first := at.prefix+k.slot["mtp"], int64(0)
-	if k.slot["mtp"] == "" {
-		name, first = at.prefix+k.slot["layers"], layers
+	name, first := k.slot["mtp"], int64(0)
+	if name == "" {
+		name, first = at.prefix+strings.TrimPrefix(k.slot["layers"], at.strip), layers
 	}
 	index := b.stackOf(name, model.Predictor, hidden, count)
-	last := step{mixing: full, sparse: k.experts != nil && s.or(keyExperts, 0) > 1}
+	last := step{mixing: full, cacheOf: -1, sparse: k.experts != nil && s.or(keyExperts, 0) > 1}
 	for i := range count {
 		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.FormatInt(first+i, 10) + "."}
 		layer := c.oneLayer(s.at(int(layers)-1), k, last)
@@ -41,7 +42,7 @@ func (b *builder) predict(s section, k *stack, e sections, at site, hidden, laye
 		}
 		b.model.Stacks[index].Layers = append(b.model.Stacks[index].Layers, layer)
 	}
-	b.outside(at.prefix).pieces(e, p.shared)
+	b.outside(site{}).pieces(e, p.shared)
 	if p.unsure {
 		b.doubt(s.path+p.key, strconv.FormatInt(count, 10),
 			"releases with this configuration differ in whether they store the embedding and the head again for these layers")

@@ -34,7 +34,9 @@ func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
 	for _, key := range []string{"quantization_config", "text_config.quantization_config", "compression_config", "quantization"} {
 		if v, field := s.find(key); v != nil && v.kind == isObject {
 			q := section{ledger: s.ledger, object: v, path: field + ".", layer: -1}
-			s.used["quantization"] = true
+			if twin := s.object.get("quantization"); twin != nil && twin.kind == isObject { // MLX writes its settings twice
+				b.sweepQuantisation(section{ledger: s.ledger, object: twin, path: "quantization."})
+			}
 			return b.declared(q, key == "quantization"), nil
 		}
 	}

@@ -74,19 +74,18 @@ func (m matcher) globs(name string) bool {
 	}
 }
 
-// classOf is the class name by which lists of targets call a module.
-func (d draft) classOf() string {
+// isA reports whether a list of targets means the tensor's module by a class
+// name. Fused experts are linear layers too once they are packed.
+func (d draft) isA(class string) bool {
 	switch d.class {
-	case linear, conv1D:
-		return "Linear"
-	case expertLinear:
-		return "Linear"
+	case linear, conv1D, expertLinear:
+		return class == "Linear"
 	case expertFused, expertStacked:
-		return "Experts"
+		return class == "Linear" || class == "Experts"
 	case embedding:
-		return "Embedding"
+		return class == "Embedding"
 	}
-	return ""
+	return false
 }
 
 // chooser decides the form of each tensor.
@@ -130,7 +129,7 @@ func (c chooser) choose(d draft, kinds []model.Stack) (packing, bool) {
 	}
 	name := strings.Replace(d.module(), "*", "0", 1)
 	for _, m := range c.keep {
-		if m.entry == d.classOf() || m.matches(name) {
+		if d.isA(m.entry) || m.matches(name) {
 			return packing{}, false
 		}
 	}
@@ -139,7 +138,7 @@ func (c chooser) choose(d draft, kinds []model.Stack) (packing, bool) {
 			return r.packing, true
 		}
 		for _, m := range c.targets[i] {
-			if m.entry == d.classOf() || m.matches(name) {
+			if d.isA(m.entry) || m.matches(name) {
 				return r.packing, true
 			}
 		}

@@ -96,7 +96,7 @@ func (b *builder) family(s section, f family, at site) {
 	for _, k := range f.stacks {
 		b.stackUp(s, k, at)
 	}
-	b.outside(at.prefix).pieces(e, f.around)
+	b.outside(at).pieces(e, f.around)
 }
 
 // part builds the model of a nested object, and returns it as expressions
@@ -106,6 +106,9 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 	inlined := !stated && p.inline
 	if inlined {
 		own = s
+	}
+	if !stated && p.optional {
+		return own
 	}
 	kind := own.text("model_type")
 	f, ok := familyOf(own, p.of, "")
@@ -128,7 +131,11 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 		use = at.use
 	}
 	own.parent = &s
-	b.family(own, f, site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, parts: others})
+	inner := site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, topHead: p.bare, fewer: p.fewer, parts: others}
+	if p.bare {
+		inner.strip = "model."
+	}
+	b.family(own, f, inner)
 	own.defaults, own.rename = fields(f.defaults), f.rename
 	return own
 }
@@ -136,7 +143,7 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 // expect accounts for keys that have the one value at which the row is right.
 func (s section) expect(list string) {
 	for key, want := range fields(list) {
-		if v := s.object.get(key); v != nil && v.text == want {
+		if v := s.member(key); v != nil && v.text == want {
 			s.used[s.path+key] = true
 		}
 	}

@@ -2,6 +2,7 @@ package hfmodel
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -267,7 +268,8 @@ func (s section) sub(key string) (sub section, ok bool) {
 
 // flag is a switch of a family, as data: "" is off, "yes" is on, "key" is the
 // boolean of that name, "!key" its opposite, "key=true" one that is on when it
-// is absent, and "key~word" is on when the text of that name contains the word.
+// is absent, "key~word" is on when the text of that name contains the word, and
+// "key@layer" in the layers that the list of that name names.
 type flag string
 
 func (s section) is(f flag) bool {
@@ -278,6 +280,9 @@ func (s section) is(f flag) bool {
 		return true
 	}
 	name, negated := strings.CutPrefix(string(f), "!")
+	if key, _, listed := strings.Cut(name, "@"); listed {
+		return slices.Contains(s.numbers(key), int64(s.layer)) != negated
+	}
 	if key, word, text := strings.Cut(name, "~"); text {
 		return strings.Contains(s.text(key), word) != negated
 	}

@@ -9,11 +9,14 @@ import (
 
 // site is where a stack is built.
 type site struct {
-	prefix string // before the names of its tensors
-	base   string // what its names begin with that the bare model lacks
-	use    string // what the class is used for: "ForCausalLM"
-	untied bool   // a tied head is stored all the same
-	parts  sections
+	prefix  string // before the names of its tensors
+	strip   string // what of its names this place leaves out
+	base    string // what its names begin with that the bare model lacks
+	use     string // what the class is used for: "ForCausalLM"
+	topHead bool   // the head stands outside the part
+	untied  bool   // a tied head is stored all the same
+	fewer   int64  // layers at the end that the class around the stack leaves out
+	parts   sections
 }
 
 // stackUp builds a stack of layers with what stands around them.
@@ -25,24 +28,27 @@ func (b *builder) stackUp(s section, k *stack, at site) {
 	s = s.renamed(k.rename)
 	k.slot = k.names.table()
 	if at.use == "Model" || at.use == "EncoderModel" {
-		for slot, name := range k.slot {
-			k.slot[slot] = strings.TrimPrefix(name, at.base)
-		}
+		at.strip = at.base
 	}
-	e := sections{"": s}
+	e := sections{}
 	for name, part := range at.parts {
 		e[name] = part
 	}
+	e[""] = s
 	hidden := s.need(keyHidden)
-	out := b.outside(at.prefix)
+	out := b.outside(at)
 	table := b.embed(s, k, out, hidden)
 	out.pieces(e, k.before)
-	count := b.layers(s, keyLayers)
+	count := max(0, b.layers(s, keyLayers)-at.fewer)
 	b.run(s, k, e, at, hidden, count)
+	e[""] = s
 	if k.slot["final"] != "" {
 		out.norm(model.RoleFinalNorm, k.slot["final"], k.residualNorm(s, hidden))
 	}
 	out.pieces(e, k.after)
+	if at.topHead {
+		out.prefix = ""
+	}
 	out.head(s, k, e, table, hidden, at)
 	if k.predict != nil {
 		b.predict(s, k, e, at, hidden, count)
@@ -70,7 +76,10 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 	if kind == "" {
 		kind = model.Decoder
 	}
-	name := at.prefix + k.slot["layers"]
+	if kind == model.Vision || kind == model.Audio {
+		s.has(keyPositions) // bounds rotary positions, where it is stated at all
+	}
+	name := at.prefix + strings.TrimPrefix(k.slot["layers"], at.strip)
 	index := b.stackOf(name, kind, hidden, count)
 	var groups int64
 	first := 0
@@ -84,6 +93,7 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.Itoa(i) + "."}
 		from := len(b.drafts)
 		layer := c.oneLayer(s.at(i), k, planned)
+		e[""] = s.at(i)
 		c.pieces(e, k.layer)
 		if i == 0 {
 			c.pieces(e, k.first)
@@ -128,7 +138,11 @@ func (c scope) oneLayer(s section, k *stack, planned step) model.Layer {
 	case planned.sparse:
 		layer.FeedForward = c.mix(s, k, hidden)
 	default:
-		layer.FeedForward = c.feed(s, k, hidden, k.ffn.width(s, hidden))
+		width := k.ffn.width(s, hidden)
+		if planned.cacheOf >= 0 && s.is(k.ffn.wide) {
+			width *= 2
+		}
+		layer.FeedForward = c.feed(s, k, hidden, width)
 	}
 	return layer
 }
