@@ -72,7 +72,10 @@ type Model struct {
 	Stacks        []Stack
 	Tensors       []Tensor
 	Loose         int64 // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
+	Listed        bool  // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
+	FileBytes     int64 // tensor data in the weight files, copies of shared tensors included; 0 where none was read
 	Unknown       []Unknown
+	Warnings      []account.Warning // what the files say that does not agree, and which of them counts here
 	Sources       []Source
 }
 
@@ -115,7 +118,7 @@ func (m *Model) total(p account.Provenance, count func(Tensor) (int64, bool)) ac
 			return account.Unknown(bytesize.ErrOverflow.Error(), p)
 		}
 	}
-	if len(m.Unknown) > 0 {
+	if len(m.Unknown) > 0 && !m.Listed {
 		return account.AtLeast(sum, "not understood: "+m.Unknown[0].Field, p)
 	}
 	return account.Exact(sum, p)

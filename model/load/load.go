@@ -1,23 +1,30 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 
+	"floodmark/internal/gguf"
 	"floodmark/internal/source"
 	"floodmark/model"
-	"floodmark/model/hfmodel"
+	"floodmark/model/ggufmodel"
 )
 
-// beside lists the files that refine a config.json when they lie next to it:
-// quantisation that older tools write into a file of its own.
-func beside() []string { return []string{"hf_quant_config.json", "quantize_config.json"} }
-
-// Open reads the model at a path: a folder with a config.json, or such a file.
+// Open is [Model] for a path, without a hub and without the catalogue.
 func Open(path string) (*model.Model, error) {
+	return fromPath(context.Background(), path)
+}
+
+// fromPath reads the model at a path: a folder, or a file of any kind that
+// belongs to a model.
+func fromPath(ctx context.Context, path string) (*model.Model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		var p *fs.PathError
@@ -26,47 +33,10 @@ func Open(path string) (*model.Model, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	config := path
 	if info.IsDir() {
-		config = filepath.Join(path, "config.json")
-		if _, err := os.Stat(config); err != nil {
-			return nil, source.InField(path, "", "has no config.json").
-				WithHint("name a Hugging Face model folder, or the config.json itself")
-		}
+		return fromFolder(ctx, source.Dir(path), filepath.Base(absolute(path)))
 	}
-	return fromConfig(config)
-}
-
-func fromConfig(path string) (*model.Model, error) {
-	config, err := source.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer config.Close()
-	var extra []source.Source
-	for _, name := range beside() {
-		s, err := source.Open(filepath.Join(filepath.Dir(path), name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer s.Close()
-		extra = append(extra, s)
-	}
-	m, err := hfmodel.Read(config, extra...)
-	if errors.Is(err, source.ErrNotThisFormat) {
-		return nil, source.InField(path, "", "is not the config.json of a model").
-			WithHint("a model configuration names its sizes: hidden_size, num_hidden_layers, vocab_size and so on")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if m.Name == "" {
-		m.Name = filepath.Base(filepath.Dir(absolute(path)))
-	}
-	return m, nil
+	return fromFile(ctx, source.Dir(filepath.Dir(path)), filepath.Base(path), filepath.Base(filepath.Dir(absolute(path))))
 }
 
 func absolute(path string) string {
@@ -74,4 +44,108 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// fromFile reads the model that one file of a folder stands for. A
+// configuration stands for itself: weights beside it are read when the folder
+// is named.
+func fromFile(ctx context.Context, folder source.Folder, file, name string) (*model.Model, error) {
+	m, err := readFile(ctx, folder, file)
+	if err != nil {
+		return nil, err
+	}
+	if m.Name == "" {
+		m.Name = name
+	}
+	return m, nil
+}
+
+func readFile(ctx context.Context, folder source.Folder, file string) (*model.Model, error) {
+	lower := strings.ToLower(file)
+	switch {
+	case strings.HasSuffix(lower, ".index.json"):
+		kind := safetensorsKind
+		if !strings.Contains(lower, ".safetensors") {
+			kind = torchKind
+		}
+		return alone(ctx, folder, contents{kind: kind, index: file})
+	case strings.HasSuffix(lower, ".safetensors"):
+		return alone(ctx, folder, contents{kind: safetensorsKind, files: []string{file}})
+	case strings.HasSuffix(lower, ".gguf"):
+		parts := []string{file}
+		if part, split := gguf.ParsePartName(file); split {
+			parts = part.All()
+		}
+		r := fromParts(ctx, folder, parts)
+		return r.model, r.err
+	case strings.HasSuffix(lower, ".bin"), strings.HasSuffix(lower, ".pt"), strings.HasSuffix(lower, ".pth"):
+		return alone(ctx, folder, contents{kind: torchKind, files: []string{file}})
+	}
+	return fromConfig(ctx, folder, file)
+}
+
+// alone reads weight files that were named themselves, with the configuration
+// beside them where there is one that is understood.
+func alone(ctx context.Context, folder source.Folder, c contents) (*model.Model, error) {
+	config, err := fromConfig(ctx, folder, configName)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		config = &model.Model{}
+	}
+	r := withWeights(ctx, folder, config, c)
+	return r.model, r.err
+}
+
+// fromParts reads a GGUF model from its parts.
+func fromParts(ctx context.Context, folder source.Folder, parts []string) result {
+	files := make([]*gguf.File, len(parts))
+	errs := make([]error, len(parts))
+	for i, name := range parts {
+		files[i], errs[i] = ggufHeader(ctx, folder, name)
+	}
+	if err := absent(folder, parts, errs); err != nil {
+		return result{nil, err}
+	}
+	if len(parts) > 1 || files[0].Split.Count > 1 {
+		if err := gguf.CheckParts(files); err != nil {
+			return result{nil, err}
+		}
+	}
+	m, err := ggufmodel.Read(files)
+	return result{m, err}
+}
+
+func ggufHeader(ctx context.Context, folder source.Folder, name string) (*gguf.File, error) {
+	src, err := folder.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	f, err := gguf.Read(src)
+	return f, misnamed(err)
+}
+
+var shardName = regexp.MustCompile(`^(.*[-_])([0-9]+)([-_]of[-_])([0-9]+)(\.[a-z]+)$`)
+
+// complete adds the shards that numbered names say are there: their absence is
+// then noticed. Names count from 1, or rarely from 0.
+func complete(files []string) []string {
+	m := shardName.FindStringSubmatch(files[0])
+	if m == nil {
+		return files
+	}
+	count, err := strconv.Atoi(m[4])
+	if err != nil || count <= len(files) || count > 9999 {
+		return files
+	}
+	first, _ := strconv.Atoi(m[2])
+	all := make([]string, 0, count)
+	for i := min(first, 1); len(all) < count; i++ {
+		number := strconv.Itoa(i)
+		number = strings.Repeat("0", max(0, len(m[2])-len(number))) + number
+		all = append(all, m[1]+number+m[3]+m[4]+m[5])
+	}
+	return all
 }
