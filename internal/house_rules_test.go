@@ -21,6 +21,8 @@ func TestHouseBreaches(t *testing.T) {
 		{"a sentinel error", "p/p.go", "package p\nvar errA, errB = errors.New(\"a\"), fmt.Errorf(\"b\")\n", ""},
 		{"an error by another name", "p/p.go", "package p\nvar broken = errors.New(\"a\")\n", "package variable broken"},
 		{"a compiled pattern", "p/p.go", "package p\nvar word = regexp.MustCompile(`a`)\n", ""},
+		{"a pattern that is compiled on first use", "p/p.go", "package p\nvar word = pattern(`a`)\n", ""},
+		{"the value of another function", "p/p.go", "package p\nvar word = table()\n", "package variable word"},
 		{"an embedded file", "p/p.go", "package p\n//go:embed a.json\nvar a []byte\n", ""},
 		{"an embedded file in a list", "p/p.go", "package p\nvar (\n\t//go:embed a.json\n\ta []byte\n)\n", ""},
 		{"an interface assertion", "p/p.go", "package p\nvar _ I = (*t)(nil)\n", ""},
