@@ -51,6 +51,7 @@ func TestRefusals(t *testing.T) {
 		{"text that is no index", "Np-1\n.", 1, `"-1" is not a memo index`},
 
 		{"a memo index without a value", "h\x00.", 0, "memo entry 0 is used before it is set"},
+		{"a memo index without a value, in a list of references", "N0](h!e.", 4, "memo entry 33 is used before it is set"},
 		{"a memo index far away", "j\xff\xff\xff\xff.", 0, "memo entry 4294967295 is used before it is set"},
 		{"a memo index that takes memory", "Nr\xff\xff\xff\x03.", 1, "memo index 67108863 is larger than a file of this length can need"},
 		{"a container in the memo twice", "]q\x00q\x01.", 3, "entered in the memo twice"},

@@ -24,8 +24,7 @@ type repeat struct {
 }
 
 // repeated reads the items of a list that is just begun, when all of them are
-// references, and the APPENDS after them. It reports false when it is something
-// else, and has then read nothing.
+// references, and the APPENDS after them. It reports whether it read anything.
 func (m *machine) repeated() (bool, error) {
 	at := m.fence()
 	if !m.options.Repeats || len(m.marks) == 0 || at != len(m.stack) || at == 0 {
@@ -52,8 +51,8 @@ func (m *machine) repeated() (bool, error) {
 		m.memo.update(*target)
 		return true, nil
 	}
-	if m.references() != len(run) {
-		return true, nil
+	if read := m.references(); read != len(run) {
+		return read > 0, nil
 	}
 	m.at = m.in.offset()
 	m.in.pos++
