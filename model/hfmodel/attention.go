@@ -29,7 +29,7 @@ type attention struct {
 	slideKeys map[string]string // and in sliding ones
 	slideSink flag
 	fullSink  flag
-	cacheTail string // key: how many layers at the end read the cache of an earlier one, and have no keys and values
+	cacheTail string // key: how many layers at the end read the cache of an earlier one; checkpoints store their own all the same
 }
 
 // attentionSizes is the shape of one layer's attention.
@@ -75,7 +75,7 @@ func (c scope) attention(s section, k *stack, planned step) model.Attention {
 		s = s.renamed(k.attn.fullKeys)
 	}
 	size := s.attentionSizes(k)
-	a := c.attend(s, k, size, k.slot, omitted{planned.cacheOf >= 0, planned.mixing != sliding && s.is(k.attn.keyValue)})
+	a := c.attend(s, k, size, k.slot, planned.mixing != sliding && s.is(k.attn.keyValue))
 	a.CacheOf = planned.cacheOf
 	switch planned.mixing {
 	case sliding:
@@ -102,20 +102,14 @@ func (c scope) cross(s section, k *stack) model.Attention {
 	for _, name := range []string{"q", "k", "v", "o"} {
 		slot[name] = at + k.slot["x"+name]
 	}
-	a := c.attend(s, k, size, slot, omitted{})
+	a := c.attend(s, k, size, slot, false)
 	a.Cross = true
 	return a
 }
 
-// omitted is which projections a layer leaves out.
-type omitted struct {
-	borrowed bool // keys and values are another layer's
-	shared   bool // values are the keys
-}
-
 // attend adds the projections of one layer of attention and the norms of
 // queries and keys.
-func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string, without omitted) model.Attention {
+func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string, keysAreValues bool) model.Attention {
 	bias, outBias, gated := s.is(k.attn.bias), s.is(k.attn.outBias), s.is(k.attn.gate)
 	q, key, value := a.heads*a.keyDim, a.kvHeads*a.keyDim, a.kvHeads*a.valueDim
 	if gated {
@@ -125,17 +119,15 @@ func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string
 		c.project(k, model.RoleQKV, fused, a.hidden, q+key+value, model.RoleQKVBias, bias)
 	} else {
 		c.project(k, model.RoleQuery, n["q"], a.hidden, q, model.RoleQueryBias, bias)
-		if !without.borrowed {
-			c.project(k, model.RoleKey, n["k"], a.hidden, key, model.RoleKeyBias, bias && !k.attn.keyless)
-		}
-		if !without.borrowed && !without.shared {
+		c.project(k, model.RoleKey, n["k"], a.hidden, key, model.RoleKeyBias, bias && !k.attn.keyless)
+		if !keysAreValues {
 			c.project(k, model.RoleValue, n["v"], a.hidden, value, model.RoleValueBias, bias)
 		}
 	}
 	c.project(k, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
 	norm := k.attn.qkNorm != 0 && (k.attn.qkIf == "" || s.is(k.attn.qkIf))
 	if norm {
-		c.headNorms(k, n, a, without.borrowed)
+		c.headNorms(k, n, a)
 	}
 	return model.Attention{
 		QueryHeads: int(a.heads), KVHeads: int(a.kvHeads), KeyDim: int(a.keyDim), ValueDim: int(a.valueDim),
@@ -157,7 +149,7 @@ func (c scope) project(k *stack, role model.Role, name string, in, out int64, bi
 	}
 }
 
-func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes, borrowed bool) {
+func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes) {
 	q, key := []int64{a.keyDim}, []int64{a.keyDim}
 	switch k.attn.qkNorm {
 	case eachHead:
@@ -166,9 +158,7 @@ func (c scope) headNorms(k *stack, n map[string]string, a attentionSizes, borrow
 		q, key = []int64{a.heads * a.keyDim}, []int64{a.kvHeads * a.keyDim}
 	}
 	c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".weight", q...)
-	if !borrowed {
-		c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", key...)
-	}
+	c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".weight", key...)
 	if k.attn.qkBias {
 		c.add(model.RoleQueryNorm, parameter, n["q_norm"]+".bias", q...)
 		c.add(model.RoleKeyNorm, parameter, n["k_norm"]+".bias", key...)

@@ -20,10 +20,11 @@ const (
 type class uint8
 
 const (
-	parameter class = iota // norms, biases and bare parameters
-	linear                 // nn.Linear, [out, in]
-	conv1D                 // GPT-2's Conv1D: a linear layer stored [in, out]
-	embedding              // nn.Embedding
+	parameter    class = iota // norms, biases and bare parameters
+	linear                    // nn.Linear, [out, in]
+	linearSpared              // an nn.Linear that conversions to 8-bit floating point leave alone
+	conv1D                    // GPT-2's Conv1D: a linear layer stored [in, out]
+	embedding                 // nn.Embedding
 	convolution
 	expertLinear  // one nn.Linear an expert, [experts, out, in]
 	expertFused   // one parameter for all experts, [experts, in, out]
@@ -127,7 +128,13 @@ func (b *builder) stackOf(name string, kind model.StackKind, width, layers int64
 
 // layers is how many layers a stack has, within bounds.
 func (b *builder) layers(s section, key string) int64 {
-	n := s.need(key)
+	n, stated := s.number(key)
+	if !stated {
+		n = int64(len(s.list("layers_block_type|layer_types")))
+	}
+	if n == 0 {
+		n = s.need(key)
+	}
 	if n > maxLayers {
 		b.fail(source.InField(b.file, s.path+s.spellings(key)[0], "is %d, more layers than the %d that a model may have", n, maxLayers).
 			WithHint("no model has such a size; the file may be damaged"))

@@ -7,7 +7,7 @@ import (
 
 const (
 	keyExperts     = "num_local_experts|num_experts|n_routed_experts|moe_num_experts"
-	keyActive      = "num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|moe_router_topk|top_k_experts"
+	keyActive      = "num_experts_per_tok|experts_per_token|num_experts_per_token|moe_topk|moe_k|moe_router_topk|top_k_experts"
 	keyExpertWidth = "moe_intermediate_size|expert_intermediate_size|moe_ffn_hidden_size"
 	keyShared      = "n_shared_experts|num_shared_experts|moe_num_shared_experts"
 	keySharedWidth = "shared_expert_intermediate_size|moe_shared_expert_intermediate_size|shared_intermediate_size"
@@ -43,7 +43,13 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 		}
 		e.RouterBias = true
 	}
-	c.routed(n, k.experts, hidden, count, width)
+	inner := hidden
+	if e.Latent = int(s.or("moe_latent_size", 0)); e.Latent > 0 && n["latent_in"] != "" {
+		inner = int64(e.Latent)
+		c.linear(model.RoleProjector, n["latent_in"], hidden, inner, 0, false)
+		c.linear(model.RoleProjector, n["latent_out"], inner, hidden, 0, false)
+	}
+	c.routed(n, k.experts, inner, count, width)
 	if n["shared"] != "" {
 		c.shareExperts(s, k, n, hidden, &e)
 	}

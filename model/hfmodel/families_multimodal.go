@@ -56,7 +56,7 @@ func multimodalFamilies() []family {
 		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{textBare("qwen3_vl_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
 		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{textBare("qwen3_5_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
 		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{textBare("qwen3_5_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "internvl_chat", classes: "InternVLChat", parts: []part{
+		{types: "internvl_chat", classes: "InternVL InternVLChat", expects: "downsample_ratio=0.5", parts: []part{
 			{name: "text", key: "llm_config", prefix: "language_model.", use: "ForCausalLM", untied: true}, seen("intern_vit_6b", "vision_model.")}, around: []piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*4", "yes"),
 			project("mlp1.1", "text.hidden", "vision.hidden*4", "yes"),
@@ -89,7 +89,7 @@ func logics() family {
 	const at = "model.vision_tower.vision_towers."
 	return family{types: "logics", classes: "Logics", expects: "mm_vision_select_layer=-2 mm_hidden_size=4224",
 		parts: []part{
-			{name: "convnext", key: "convnext_config", prefix: at + "0.vision_tower.", of: "convnext_xxlarge", fixed: true, use: "Model"},
+			{name: "convnext", key: "convnext_config", built: true, prefix: at + "0.vision_tower.", of: "convnext_xxlarge", fixed: true, use: "Model"},
 			{name: "siglip", key: "siglip_config", prefix: at + "1.vision_tower.", of: "siglip_vision_model", fixed: true, use: "Model", fewer: 1, defaults: "vision_use_head=false"},
 			text("qwen3", ""),
 		},

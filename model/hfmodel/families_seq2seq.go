@@ -25,8 +25,8 @@ func seq2seqFamilies() []family {
 	m2mDecoder := side(model.Decoder, bartCross+" layers=model.decoder.layers final=model.decoder.layer_norm head=lm_head", decoder)
 	m2mDecoder.shared, m2mDecoder.tied, m2mEncoder.residual, m2mDecoder.residual = true, true, model.PreNorm, model.PreNorm
 	return []family{
-		{types: "bart", classes: "Bart", stacks: []*stack{bartEncoder, bartDecoder}},
-		{types: "m2m_100", classes: "M2M100", stacks: []*stack{m2mEncoder, m2mDecoder}},
+		{types: "bart", classes: "Bart", ignores: "num_hidden_layers", stacks: []*stack{bartEncoder, bartDecoder}},
+		{types: "m2m_100", classes: "M2M100", ignores: "num_hidden_layers", stacks: []*stack{m2mEncoder, m2mDecoder}},
 		whisper(side, encoder, decoder),
 		{types: "t5 mt5 umt5", classes: "T5 MT5 UMT5", rename: map[string]string{keyHeadDim: "d_kv"}, defaults: "relative_attention_num_buckets=32", stacks: []*stack{
 			t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
@@ -62,5 +62,5 @@ func whisper(side func(model.StackKind, names, map[string]string) *stack, encode
 		table(model.RolePositionEmbedding, "model.encoder.embed_positions", "max_source_positions", "hidden"),
 	}
 	out.before = []piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}
-	return family{types: "whisper", classes: "Whisper", stacks: []*stack{in, out}}
+	return family{types: "whisper", classes: "Whisper", ignores: "num_hidden_layers", stacks: []*stack{in, out}}
 }

@@ -13,7 +13,7 @@ const (
 func nextToken() []piece {
 	return []piece{
 		norming(model.RoleNorm, "enorm", "hidden", ""), norming(model.RoleNorm, "hnorm", "hidden", ""),
-		lin(model.RoleProjector, "eh_proj", "hidden", "2*hidden", ""), norming(model.RoleFinalNorm, "shared_head.norm", "hidden", ""),
+		{name: "eh_proj", role: model.RoleProjector, class: linearSpared, shape: "hidden 2*hidden"}, norming(model.RoleFinalNorm, "shared_head.norm", "hidden", ""),
 	}
 }
 
@@ -39,7 +39,7 @@ func sparseFamilies() []family {
 			experts: &experts{correction: "yes", float32: true}, predict: &predictor{key: "num_nextn_predict_layers", joint: nextToken(), copies: true, unsure: true}}}},
 		{types: "glm4_moe_lite", classes: "Glm4MoeLite", stacks: []*stack{{names: llamaNames + deepseekExperts, latent: &latent{bias: "attention_bias"},
 			experts: &experts{correction: "yes", float32: true}, predict: &predictor{key: "num_nextn_predict_layers", joint: nextToken(), copies: true}}}},
-		{types: "glm_moe_dsa", classes: "GlmMoeDsa", stacks: []*stack{{names: llamaNames + deepseekExperts, latent: &latent{bias: "attention_bias", indexer: true},
+		{types: "glm_moe_dsa", classes: "GlmMoeDsa", ignores: "index_skip_topk_offset index_topk_freq", stacks: []*stack{{names: llamaNames + deepseekExperts, latent: &latent{bias: "attention_bias", indexer: true},
 			experts: &experts{correction: "yes", float32: true}, predict: &predictor{key: "num_nextn_predict_layers", joint: nextToken()}}}},
 		{types: "minicpm3", classes: "MiniCPM3", stacks: []*stack{{names: llamaNames + " latent=self_attn", tied: true, latent: &latent{bias: "attention_bias"}}}},
 		{types: "phimoe", classes: "PhiMoE Phimoe", stacks: []*stack{{names: llamaNames + mixtralExperts, norm: model.LayerNorm, normBias: "yes", headBias: "lm_head_bias",
@@ -48,11 +48,11 @@ func sparseFamilies() []family {
 			attn: attentionBias("attention_bias"), experts: &experts{fused: true, outFirst: true}}}},
 		{types: "gpt_oss", classes: "GptOss", stacks: []*stack{{names: llamaNames + " sinks=self_attn.sinks router=mlp.router experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj",
 			attn: attention{bias: "attention_bias=true", outBias: "attention_bias=true", fullSink: "yes", slideSink: "yes"}, experts: &experts{fused: true, bias: true}}}},
-		{types: "minimax_m2", classes: "MiniMaxM2", stacks: []*stack{{names: llamaNames + mixtralExperts,
+		{types: "minimax_m2", classes: "MiniMaxM2", ignores: "num_mtp_modules mtp_transformer_layers use_mtp", stacks: []*stack{{names: llamaNames + mixtralExperts,
 			attn: attention{qkNorm: allHeads, qkIf: "use_qk_norm"}, experts: &experts{correction: "use_routing_bias"}}}},
 		{types: "minimax_m1 minimax_text_01 minimax", classes: "MiniMaxM1 MiniMaxText01 MiniMax", stacks: []*stack{{names: llamaNames + mixtralExperts + " lightning=self_attn",
 			lightning: true, experts: &experts{}}}},
-		{types: "llama4_text", classes: "Llama4", stacks: []*stack{{names: llamaNames + " gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj" +
+		{types: "llama4_text", classes: "Llama4", ignores: "use_qk_norm intermediate_size_mlp", stacks: []*stack{{names: llamaNames + " gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj" +
 			" router=feed_forward.router experts=feed_forward.experts e_gate_up=gate_up_proj e_down=down_proj shared=feed_forward.shared_expert",
 			attn: attentionBias("attention_bias"), ffn: dense{key: "intermediate_size_mlp"}, experts: &experts{fused: true, always: 1}}}},
 	}

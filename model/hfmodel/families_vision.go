@@ -18,7 +18,7 @@ func tower(n names, before, after []piece) *stack {
 // towerFamilies is the families of vision encoders.
 func towerFamilies() []family {
 	return []family{
-		{types: "clip_vision_model", classes: "CLIPVision", defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 num_channels=3 image_size=224 patch_size=32",
+		{types: "clip_vision_model", classes: "CLIPVision", ignores: "projection_dim vocab_size", defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 num_channels=3 image_size=224 patch_size=32",
 			stacks: []*stack{tower(clipNames, []piece{
 				bare(model.RolePatchEmbedding, "vision_model.embeddings.class_embedding", "hidden"),
 				patch("vision_model.embeddings.patch_embedding", "hidden num_channels patch_size patch_size", ""),
@@ -67,7 +67,7 @@ func towerFamilies() []family {
 				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embedding", "1 patches+1 hidden"),
 			}}}},
-		{types: "pixtral", classes: "PixtralVision", defaults: "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 num_channels=3 image_size=1024 patch_size=16", stacks: []*stack{{
+		{types: "pixtral", classes: "PixtralVision", ignores: "image_size", defaults: "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 num_channels=3 image_size=1024 patch_size=16", stacks: []*stack{{
 			names: "layers=transformer.layers norms=attention_norm,ffn_norm q=attention.q_proj k=attention.k_proj v=attention.v_proj o=attention.o_proj" +
 				" gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj",
 			kind: model.Vision, before: []piece{
@@ -77,7 +77,7 @@ func towerFamilies() []family {
 			patch("patch_embed.proj", "hidden 3 patch_size patch_size", "yes"),
 			{name: "patch_embed.pos_emb", role: model.RolePositionEmbedding, shape: "init_pos_emb_height init_pos_emb_width hidden"},
 		}, nil)}},
-		{types: "llama4_vision_model", classes: "Llama4Vision", defaults: "hidden_size=768 num_hidden_layers=34 num_attention_heads=16 num_channels=3 intermediate_size=5632 vision_output_dim=7680 image_size=448 patch_size=14" +
+		{types: "llama4_vision_model", classes: "Llama4Vision", ignores: "pixel_shuffle_ratio", defaults: "hidden_size=768 num_hidden_layers=34 num_attention_heads=16 num_channels=3 intermediate_size=5632 vision_output_dim=7680 image_size=448 patch_size=14" +
 			" pixel_shuffle_ratio=0.5 projector_input_dim=4096 projector_output_dim=4096",
 			stacks: []*stack{tower("layers=model.layers norms=input_layernorm,post_attention_layernorm q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.o_proj up=mlp.fc1 down=mlp.fc2", []piece{
 				bare(model.RolePatchEmbedding, "class_embedding", "hidden"),

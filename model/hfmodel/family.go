@@ -29,6 +29,7 @@ type family struct {
 	classes  string // names of the architecture without For… or Model, apart by blanks
 	when     flag   // the row holds only where this is on
 	defaults string // what the class assumes for absent keys, "key=value" apart by blanks
+	ignores  string // keys that change no size in this family, apart by blanks
 	expects  string // keys that this row understands at one value only, "key=value" apart by blanks
 	rename   map[string]string
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
@@ -51,6 +52,7 @@ type part struct {
 	optional bool   // a model without the object has no such part
 	fewer    int64  // layers at the end that the whole leaves out
 	fixed    bool   // the object's own model_type says nothing
+	built    bool   // the class builds the part without any object
 	untied   bool   // the class around it stores the head even where it is tied
 	defaults string // beside those of its family
 }
@@ -126,17 +128,30 @@ func stem(architecture string) (name, use string) {
 	return architecture, ""
 }
 
-// familyOf finds the row of a model_type, else of an architecture.
+// familyOf finds the row of a model_type, else of an architecture. Where a
+// configuration nests its text model but gives the whole the type of the text
+// model alone, the architecture decides.
 func familyOf(s section, modelType, architecture string) (family, bool) {
 	name, _ := stem(architecture)
+	nested := s.object.get("text_config") != nil
 	rows := families()
 	for _, f := range rows {
-		if modelType != "" && listed(f.types, modelType) && s.fits(f) {
+		if modelType != "" && listed(f.types, modelType) && s.fits(f) && (!nested || len(f.parts) > 0) {
 			return f, true
 		}
 	}
 	for _, f := range rows {
-		if architecture != "" && listed(f.classes, name) && s.fits(f) {
+		if architecture != "" && listed(f.classes, name) && s.fits(f) && (!nested || len(f.parts) > 0) {
+			return f, true
+		}
+	}
+	return family{}, false
+}
+
+// rowOf is the row of a type that another row names.
+func rowOf(s section, modelType string) (family, bool) {
+	for _, f := range families() {
+		if listed(f.types, modelType) && s.fits(f) {
 			return f, true
 		}
 	}

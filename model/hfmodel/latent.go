@@ -41,7 +41,7 @@ func (c scope) attendLatent(s section, k *stack, hidden int64) model.LatentAtten
 	if s.is(k.latent.gate) {
 		in.linear(model.RoleAttentionGate, "g_proj", hidden, heads*int64(l.ValueDim), 0, false)
 	}
-	if width := s.or("index_head_dim", 0); k.latent.indexer && width > 0 {
+	if width := s.or("index_head_dim", 0); k.latent.indexer && width > 0 && !s.is("indexer_types~shared") {
 		l.Indexer = in.index(s, hidden, int64(l.QueryRank), width)
 	}
 	return l
@@ -57,6 +57,6 @@ func (c scope) index(s section, hidden, rank, width int64) *model.Indexer {
 	in.linear(model.RoleIndexer, "wk", hidden, width, 0, false)
 	in.add(model.RoleIndexer, parameter, "k_norm.weight", width)
 	in.add(model.RoleIndexer, parameter, "k_norm.bias", width)
-	in.linear(model.RoleIndexer, "weights_proj", hidden, heads, 0, false)
+	in.add(model.RoleIndexer, linearSpared, "weights_proj.weight", heads, hidden)
 	return x
 }

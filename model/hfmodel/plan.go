@@ -1,6 +1,9 @@
 package hfmodel
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // mixing is what kind of mixer a layer has. The words are those that
 // layer_types uses.
@@ -31,6 +34,9 @@ func (s section) plan(k *stack, layers int64) []step {
 	if pattern := s.text("hybrid_override_pattern"); pattern != "" {
 		return s.patterned(pattern, layers)
 	}
+	if kinds := s.texts("layers_block_type"); slices.Contains(kinds, "moe") || slices.Contains(kinds, "mlp") {
+		return s.blocks(kinds, layers)
+	}
 	steps := make([]step, layers)
 	for i, m := range s.mixings(k, layers) {
 		steps[i].mixing, steps[i].cacheOf = m, -1
@@ -56,6 +62,27 @@ func borrow(steps []step, tail int64) {
 			steps[i].cacheOf = of
 		}
 	}
+}
+
+// blocks reads a list whose layers have either a mixer or a feed-forward
+// network, Nemotron-H's pattern in words.
+func (s section) blocks(kinds []string, layers int64) []step {
+	var letters strings.Builder
+	for _, kind := range kinds {
+		switch kind {
+		case "mamba", "mamba2":
+			letters.WriteByte('M')
+		case "attention", "full_attention":
+			letters.WriteByte('*')
+		case "mlp":
+			letters.WriteByte('-')
+		case "moe":
+			letters.WriteByte('E')
+		default:
+			letters.WriteByte('?')
+		}
+	}
+	return s.patterned(letters.String(), layers)
 }
 
 // patterned reads Nemotron-H's pattern, in which a layer is one letter and has

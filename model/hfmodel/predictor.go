@@ -33,7 +33,7 @@ func (b *builder) predict(s section, k *stack, e sections, at site, hidden, laye
 	last := step{mixing: full, cacheOf: -1, sparse: k.experts != nil && s.or(keyExperts, 0) > 1}
 	for i := range count {
 		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.FormatInt(first+i, 10) + "."}
-		layer := c.oneLayer(s.at(int(layers)-1), k, last)
+		layer := c.oneLayer(s.at(int(layers+i)), k, last)
 		c.pieces(e, p.joint)
 		if p.copies {
 			vocab := s.need(keyVocab)

@@ -19,6 +19,7 @@ type scheme struct {
 	inLayers   bool     // only modules in the layers of decoders are packed
 	embeddings bool     // token embeddings are packed too
 	routers    bool     // and so are routers
+	spares     bool     // what is linearSpared stays
 	cacheScale bool     // keys and values have a stored scale each, for a cache in 8 bits
 }
 
@@ -162,7 +163,9 @@ func (b *builder) fp8(q section) *scheme {
 	if q.text("quant_method") == "fbgemm_fp8" {
 		p.strategy, p.suffix = "channel", "weight_scale"
 	}
-	return &scheme{method: q.text("quant_method"), keepHead: true, kept: q.texts("modules_to_not_convert|ignored_layers"), rules: []rule{{packing: p}}}
+	// DeepSeek's conversion leaves what joins the prediction layers, and the
+	// weights of the indexer's heads, in 16 bits.
+	return &scheme{method: q.text("quant_method"), keepHead: true, spares: true, kept: q.texts("modules_to_not_convert|ignored_layers"), rules: []rule{{packing: p}}}
 }
 
 func (b *builder) mxfp4(q section) *scheme {

@@ -78,7 +78,7 @@ func (m matcher) globs(name string) bool {
 // name. Fused experts are linear layers too once they are packed.
 func (d draft) isA(class string) bool {
 	switch d.class {
-	case linear, conv1D, expertLinear:
+	case linear, linearSpared, conv1D, expertLinear:
 		return class == "Linear"
 	case expertFused, expertStacked:
 		return class == "Linear" || class == "Experts"
@@ -113,7 +113,7 @@ func (b *builder) chooser(sch *scheme) chooser {
 // choose is the form of a tensor; false where it stays as it is.
 func (c chooser) choose(d draft, kinds []model.Stack) (packing, bool) {
 	switch d.class {
-	case linear, conv1D, expertLinear, expertFused, expertStacked:
+	case linear, linearSpared, conv1D, expertLinear, expertFused, expertStacked:
 	case embedding:
 		if !c.embeddings || d.Role != model.RoleTokenEmbedding {
 			return packing{}, false
@@ -122,6 +122,9 @@ func (c chooser) choose(d draft, kinds []model.Stack) (packing, bool) {
 		return packing{}, false
 	}
 	if d.TiedTo != model.NotTied || c.keepHead && d.Role == model.RoleHead || !c.routers && (d.Role == model.RoleRouter || d.Role == model.RoleSharedExpertMix) {
+		return packing{}, false
+	}
+	if c.spares && d.class == linearSpared {
 		return packing{}, false
 	}
 	if c.inLayers && (d.Stack == model.NoLayer || kinds[d.Stack].Kind != model.Decoder) {

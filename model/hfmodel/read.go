@@ -86,6 +86,9 @@ func (b *builder) family(s section, f family, at site) {
 	s.defaults, s.rename = fields(f.defaults), f.rename
 	at.base = f.base
 	s.expect(f.expects)
+	for key := range strings.FieldsSeq(f.ignores) {
+		s.has(key)
+	}
 	e := sections{"": s}
 	for _, p := range f.parts {
 		if p.when == "" || s.is(p.when) {
@@ -111,7 +114,7 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 		return own
 	}
 	kind := own.text("model_type")
-	f, ok := familyOf(own, p.of, "")
+	f, ok := rowOf(own, p.of)
 	if !p.fixed && !inlined && stated {
 		class := strings.Join(own.texts("architectures"), " ")
 		named, known := familyOf(own, kind, class)
@@ -121,7 +124,7 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 			ok = false
 		}
 	}
-	if !ok || !stated && !inlined && f.defaults == "" {
+	if !ok || !stated && !inlined && !p.built {
 		b.doubt(s.path+p.key, kind, "the sizes of this part are not stated, or its kind is not known here")
 		return own
 	}

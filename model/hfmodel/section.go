@@ -206,9 +206,16 @@ func (s section) real(key string) float64 {
 	return f
 }
 
-// text is a string; empty when it is absent.
+// text is a string, or in a layer that layer's of a list; empty when it is
+// absent.
 func (s section) text(key string) string {
 	v, field := s.find(key)
+	if v != nil && v.kind == isList && s.layer >= 0 {
+		if s.layer >= len(v.items) {
+			return ""
+		}
+		v = v.items[s.layer]
+	}
 	if v == nil {
 		d, _ := s.given(key)
 		return d

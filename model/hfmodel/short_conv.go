@@ -8,6 +8,7 @@ type convRow struct{}
 // shortConv adds one gated causal convolution (LFM2's Lfm2ShortConv).
 func (c scope) shortConv(s section, k *stack, hidden int64) model.ShortConv {
 	m := model.ShortConv{Width: int(s.or("conv_dim", hidden)), Kernel: int(s.need("conv_L_cache"))}
+	s.has("conv_dim_out|block_dim") // the hidden size, again
 	bias := s.is("conv_bias")
 	width := int64(m.Width)
 	in := c.under(k.slot["conv"])
