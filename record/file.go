@@ -75,8 +75,14 @@ func Free(path string) error {
 // Create writes a record to a file that must not exist. A record that cannot be
 // written whole leaves no file.
 func Create(path string, record any) error {
+	return CreateFile(path, func(w io.Writer) error { return Encode(w, record) })
+}
+
+// CreateFile is [Create] for any content, which it holds in memory until it is
+// whole.
+func CreateFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
-	if err := Encode(&b, record); err != nil {
+	if err := write(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -2,37 +2,53 @@ package cli
 
 import (
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"floodmark"
 	"floodmark/internal/source"
+	"floodmark/record"
 )
 
 // maxPiped bounds evidence from standard input, which has no size to check.
 const maxPiped = 64 << 20
 
 func newExplain(s *session) *cobra.Command {
-	return &cobra.Command{
+	var page string
+	cmd := &cobra.Command{
 		Use:   "explain FILE",
 		Short: "Any evidence: where the peak is and what it is made of",
 		Long: `Reads a file of any kind that it recognises by its content: a PyTorch memory
 snapshot (torch.cuda.memory._dump_snapshot), an out-of-memory text, or a record
 that floodmark wrote. "-" reads a text from standard input. A pickle is read as
 plain data; nothing in it is executed.`,
-		Example: "  floodmark explain snapshot.pickle\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt",
+		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt",
 		Args:    exactly(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
 			}
+			if page != "" {
+				if err := record.Free(page); err != nil {
+					return err
+				}
+			}
 			evidence, err := s.open(cmd, args[0])
 			if err != nil {
 				return err
 			}
+			if page != "" {
+				write := func(w io.Writer) error { return floodmark.WriteHTML(w, evidence, s.tool) }
+				if err := record.CreateFile(page, write); err != nil {
+					return err
+				}
+			}
 			return s.answer(evidence.Record(s.tool))
 		},
 	}
+	cmd.Flags().StringVar(&page, "html", "", "also write a page to this new `file`, which opens offline (memory snapshots)")
+	return cmd
 }
 
 func (s *session) open(cmd *cobra.Command, path string) (floodmark.Evidence, error) {

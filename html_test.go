@@ -1,0 +1,81 @@
+package floodmark
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"floodmark/internal/source"
+	"floodmark/record"
+)
+
+// The page stands alone: it fetches nothing, and no text of the snapshot can
+// become part of it.
+func TestPageStandsAlone(t *testing.T) {
+	evidence, err := Open("testdata/snapshots/training_step.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteHTML(&b, evidence, record.Tool{}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, forbidden := range []string{"http://", "https://", "src=", "@import", "fetch(", "XMLHttpRequest"} {
+		if strings.Contains(page, forbidden) {
+			t.Errorf("the page contains %q", forbidden)
+		}
+	}
+	if !strings.Contains(page, "3,781,165,056") {
+		t.Error("the page lacks the figures as text")
+	}
+}
+
+// hostile is a snapshot in JSON of so many allocations, each with frames of its
+// own whose text tries to end the page's elements.
+func hostile(t *testing.T, allocations int) source.Source {
+	t.Helper()
+	var trace []map[string]any
+	for i := range allocations {
+		frames := []map[string]any{}
+		for f := range 8 {
+			frames = append(frames, map[string]any{"filename": fmt.Sprintf("</script><script>alert(%d)//%s.py", i, strings.Repeat("x", 300)), "name": fmt.Sprintf("<img src=x onerror=%d-%d>", i, f), "line": f})
+		}
+		trace = append(trace, map[string]any{"action": "alloc", "addr": 512 * (i + 1), "size": 512, "stream": 0, "frames": frames})
+	}
+	data, err := json.Marshal(map[string]any{"segments": []any{}, "device_traces": []any{trace}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source.Bytes("hostile.json", data)
+}
+
+func TestPageIsBoundedAndEscaped(t *testing.T) {
+	evidence, err := OpenSource(hostile(t, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteHTML(&b, evidence, record.Tool{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 5_000_000 {
+		t.Errorf("the page has %d bytes", b.Len())
+	}
+	if page := b.String(); strings.Contains(page, "<img") || strings.Count(page, "</script>") != 2 {
+		t.Error("a frame's text became part of the page")
+	}
+}
+
+func TestOnlySnapshotsHaveAPage(t *testing.T) {
+	evidence, err := Open("testdata/oom/exhaustion.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteHTML(&bytes.Buffer{}, evidence, record.Tool{}); !errors.Is(err, ErrNoPage) {
+		t.Errorf("an out-of-memory text: %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"html/template"
+	"io"
+	"math"
+)
+
+//go:embed assets/trace.html
+var tracePage string
+
+//go:embed assets/trace.css
+var traceStyle string
+
+//go:embed assets/trace.js
+var traceScript string
+
+// Trace is a recorded trace as one page shows it: curves at several levels of
+// detail, and the largest allocations one by one.
+type Trace struct {
+	Title   string
+	Summary []string // sentences
+	Text    string   // the same as text
+	Devices []TraceDevice
+}
+
+// TraceDevice is one device. Moments are indexes of events; −1 is before the
+// first, or never.
+type TraceDevice struct {
+	Label      string       `json:"label"`
+	Events     int          `json:"events"`
+	Top        int64        `json:"top"`  // highest level of any curve, in bytes
+	Peak       int          `json:"peak"` // moment of the peak of requested bytes
+	Categories []string     `json:"categories"`
+	Levels     []TraceLevel `json:"levels"` // coarse to fine
+	Largest    []TraceAlloc `json:"largest"`
+	Stacks     [][]int      `json:"stacks"` // indexes into Frames, innermost first
+	Frames     []string     `json:"frames"`
+}
+
+// TraceLevel is the curves in so many buckets.
+type TraceLevel struct {
+	Buckets  int     `json:"buckets"`
+	High     Figures `json:"high"`     // requested, highest in the bucket
+	Reserved Figures `json:"reserved"` // highest in the bucket
+	Shares   Figures `json:"shares"`   // by bucket and category, at the bucket's highest moment
+}
+
+// TraceAlloc is one allocation.
+type TraceAlloc struct {
+	Bytes    int64 `json:"bytes"`
+	Born     int   `json:"born"`
+	Freed    int   `json:"freed"`
+	Category int   `json:"category"`
+	Stack    int   `json:"stack"` // index into Stacks, −1 for none
+}
+
+// Figures is a list of byte counts, written as 64-bit floats in base64: a third
+// of the length of decimal text, and exact below 2⁵³.
+type Figures []int64
+
+// MarshalJSON writes little-endian floats in base64.
+func (f Figures) MarshalJSON() ([]byte, error) {
+	raw := make([]byte, 8*len(f))
+	for i, n := range f {
+		binary.LittleEndian.PutUint64(raw[8*i:], math.Float64bits(float64(n)))
+	}
+	return json.Marshal(base64.StdEncoding.EncodeToString(raw))
+}
+
+// TraceHTML writes the page: one file that fetches nothing.
+func TraceHTML(w io.Writer, t Trace) error {
+	page, err := template.New("trace").Parse(tracePage)
+	if err != nil {
+		return err
+	}
+	// json.Marshal escapes <, > and &, so that no text can end the element.
+	data, err := json.Marshal(map[string]any{"devices": t.Devices})
+	if err != nil {
+		return err
+	}
+	shown := 0
+	for _, d := range t.Devices {
+		shown += len(d.Largest)
+	}
+	return page.Execute(w, map[string]any{
+		"Title": t.Title, "Summary": t.Summary, "Text": t.Text, "Shown": shown,
+		"Style": template.CSS(traceStyle), "Script": template.JS(traceScript), "Data": template.JS(data),
+	})
+}
