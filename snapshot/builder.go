@@ -158,7 +158,8 @@ func (b *builder) options() pickle.Options {
 			{Module: module, Name: "build_doublelist"},
 			{Module: module, Name: "build_boollist"},
 		},
-		Reduce: b.reduce,
+		Reduce:  b.reduce,
+		Repeats: true,
 	}
 }
 

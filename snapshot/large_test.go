@@ -54,17 +54,17 @@ func writeLoop(t *testing.T, path string, n int) {
 		t.Fatal(err)
 	}
 	e := newPythonEncoder(f, 4)
-	newLoop(n).write(e)
+	newLoop(n, 12_000).write(e)
 	if err := errors.Join(e.close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // loop is a training loop of n entries: a window of live allocations, 900
-// frames that all stacks share, 12,000 distinct stacks of 26 to 41 frames, and a
-// fresh list of frames and two fresh strings for every entry. Counted in 78
-// public files: 216 bytes an entry, 37 thousand distinct frames and 271 thousand
-// lists for 413 thousand entries.
+// frames that all stacks share, distinct stacks of 26 to 41 frames, and a fresh
+// list of frames and two fresh strings for every entry. Counted in 78 public
+// files: 216 bytes an entry, 37 thousand distinct frames and 271 thousand lists
+// for 413 thousand entries.
 type loop struct {
 	n      int
 	state  uint64
@@ -75,7 +75,7 @@ type loop struct {
 // window is how many allocations live at once; each has a segment of 4 MiB.
 const window = 300
 
-func newLoop(n int) *loop {
+func newLoop(n, stacks int) *loop {
 	l := &loop{n: n, state: 1}
 	for i := range 900 {
 		l.frames = append(l.frames, &object{
@@ -84,7 +84,7 @@ func newLoop(n int) *loop {
 			{"line", 10 + i},
 		})
 	}
-	for range 12000 {
+	for range stacks {
 		stack := make([]int, 26+l.random(16))
 		for k := range stack {
 			stack[k] = l.random(len(l.frames))

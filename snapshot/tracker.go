@@ -246,9 +246,17 @@ func (t *tracker) conclude() {
 	t.r.warn(c.freedTwice, "freed_twice", "frees were requested for an allocation that was already being freed: they are left out")
 	t.r.warn(c.sizesDiffer, "sizes_differ", "frees or blocks name another size than the birth of their allocation")
 	t.r.warn(c.ending, "end_differs", "allocations are alive at the end of the trace and not in the segments: they end after the last entry")
-	if len(t.s.Segments) == 0 && t.r.Trace.Len() > 0 {
-		t.r.warn(1, "no_segments", "snapshot without segments: levels count from the first entry and are lower bounds")
+	if len(t.s.Segments) == 0 {
+		t.r.warn(min(t.r.Trace.Len(), 1), "no_segments", "snapshot without segments: levels count from the first entry and are lower bounds")
+		return
 	}
+	over := 0
+	t.r.Walk(func(_ int, l Levels) {
+		if l.Active > l.Reserved {
+			over++
+		}
+	})
+	t.r.warn(over, "active_exceeds_reserved", "moments have more active than reserved bytes, which cannot be: entries are missing or are not an allocator's")
 }
 
 // requestEarly puts the requests that the trace does not show before its first
