@@ -75,6 +75,7 @@ func (c scope) attention(s section, k *stack, planned step) model.Attention {
 		s = s.renamed(k.attn.fullKeys)
 	}
 	size := s.attentionSizes(k)
+	size.kvHeads = planned.kvHeads(size.heads, size.kvHeads)
 	a := c.attend(s, k, size, k.slot, planned.mixing != sliding && s.is(k.attn.keyValue))
 	a.CacheOf = planned.cacheOf
 	switch planned.mixing {
@@ -104,6 +105,22 @@ func (c scope) cross(s section, k *stack) model.Attention {
 	}
 	a := c.attend(s, k, size, slot, false)
 	a.Cross = true
+	return a
+}
+
+// acrossLayer adds a layer of Llama 3.2 Vision that attends to images alone,
+// through a gate, and normalises queries and keys.
+func (c scope) acrossLayer(s section, k *stack) model.Attention {
+	size := s.attentionSizes(k)
+	size.rotary = 0
+	at := k.slot["crossing"] + "."
+	slot := map[string]string{"q": at + "q_proj", "k": at + "k_proj", "v": at + "v_proj", "o": at + "o_proj", "q_norm": at + "q_norm", "k_norm": at + "k_norm"}
+	a := c.attend(s, k, size, slot, false)
+	c.add(model.RoleQueryNorm, parameter, slot["q_norm"]+".weight", size.keyDim)
+	c.add(model.RoleKeyNorm, parameter, slot["k_norm"]+".weight", size.keyDim)
+	c.add(model.RoleAttentionGate, parameter, "cross_attn_attn_gate", 1)
+	c.add(model.RoleAttentionGate, parameter, "cross_attn_mlp_gate", 1)
+	a.Cross, a.QKNorm, a.OutputGate = true, true, true
 	return a
 }
 

@@ -88,7 +88,7 @@ func (e sections) times(a, b int64, term string) int64 {
 }
 
 // factor is a whole number, the value of a key, the product of a list's items,
-// one item of it ("channels@0"), or one of the derived sizes "labels" and "patches".
+// one item of it ("channels@0"), how many it has ("#channels"), or one of the derived sizes "labels" and "patches".
 func (e sections) factor(name string) int64 {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return n
@@ -105,6 +105,9 @@ func (e sections) factor(name string) int64 {
 	case "patches":
 		side := s.need("image_size") / max(1, s.need("patch_size"))
 		return e.times(side, side, name)
+	}
+	if list, ok := strings.CutPrefix(name, "#"); ok {
+		return int64(len(s.list(list)))
 	}
 	if list, item, ok := strings.Cut(name, "@"); ok {
 		i, _ := strconv.Atoi(item)

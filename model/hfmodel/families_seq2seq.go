@@ -28,6 +28,18 @@ func seq2seqFamilies() []family {
 		{types: "bart", classes: "Bart", ignores: "num_hidden_layers", stacks: []*stack{bartEncoder, bartDecoder}},
 		{types: "m2m_100", classes: "M2M100", ignores: "num_hidden_layers", stacks: []*stack{m2mEncoder, m2mDecoder}},
 		whisper(side, encoder, decoder),
+		whisperEncoder(side, encoder),
+		{types: "vision-encoder-decoder", classes: "VisionEncoderDecoder", parts: []part{
+			{name: "encoder", key: "encoder", prefix: "encoder.", use: "Encoder"},
+			{name: "decoder", key: "decoder", prefix: "decoder.", use: "ForCausalLM"},
+		}},
+		{types: "trocr", classes: "TrOCR", expects: "use_learned_position_embeddings=false layernorm_embedding=false", ignores: "cross_attention_hidden_size", stacks: []*stack{{
+			names: bartNames + bartCross + " embed=model.decoder.embed_tokens layers=model.decoder.layers head=output_projection", rename: decoder,
+			norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
+			before: []piece{
+				only("use_learned_position_embeddings", table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden")),
+				only("layernorm_embedding", norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes")),
+			}}}},
 		{types: "t5 mt5 umt5", classes: "T5 MT5 UMT5", rename: map[string]string{keyHeadDim: "d_kv"}, defaults: "relative_attention_num_buckets=32", stacks: []*stack{
 			t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
 				" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
@@ -50,17 +62,29 @@ func t5(kind model.StackKind, side string, n names, keys map[string]string) *sta
 	return k
 }
 
+// whisperEncoder is Whisper's encoder as other models carry it.
+func whisperEncoder(side func(model.StackKind, names, map[string]string) *stack, keys map[string]string) family {
+	k := side(model.Audio, " layers=layers final=layer_norm", keys)
+	k.attn.keyless, k.residual, k.before = true, model.PreNorm, melPieces("")
+	return family{types: "qwen2_audio_encoder", stacks: []*stack{k}}
+}
+
+// melPieces is the two convolutions over a mel spectrogram, and positions.
+func melPieces(at string) []piece {
+	return []piece{
+		{name: at + "conv1", role: model.RolePatchEmbedding, class: convolution, shape: "hidden num_mel_bins 3", bias: "yes"},
+		{name: at + "conv2", role: model.RolePatchEmbedding, class: convolution, shape: "hidden hidden 3", bias: "yes"},
+		table(model.RolePositionEmbedding, at+"embed_positions", "max_source_positions", "hidden"),
+	}
+}
+
 // whisper is an encoder over mel spectrograms and a decoder; keys have no
 // bias.
 func whisper(side func(model.StackKind, names, map[string]string) *stack, encoder, decoder map[string]string) family {
 	in, out := side(model.Audio, " layers=model.encoder.layers final=model.encoder.layer_norm", encoder), side(model.Decoder, bartCross+" embed=model.decoder.embed_tokens layers=model.decoder.layers final=model.decoder.layer_norm head=proj_out", decoder)
 	in.attn.keyless, out.attn.keyless = true, true
 	in.residual, out.residual, out.tied = model.PreNorm, model.PreNorm, true
-	in.before = []piece{
-		{name: "model.encoder.conv1", role: model.RolePatchEmbedding, class: convolution, shape: "hidden num_mel_bins 3", bias: "yes"},
-		{name: "model.encoder.conv2", role: model.RolePatchEmbedding, class: convolution, shape: "hidden hidden 3", bias: "yes"},
-		table(model.RolePositionEmbedding, "model.encoder.embed_positions", "max_source_positions", "hidden"),
-	}
+	in.before = melPieces("model.encoder.")
 	out.before = []piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}
 	return family{types: "whisper", classes: "Whisper", ignores: "num_hidden_layers", stacks: []*stack{in, out}}
 }

@@ -73,10 +73,7 @@ func towerFamilies() []family {
 			kind: model.Vision, before: []piece{
 				patch("patch_conv", "hidden num_channels patch_size patch_size", ""), norming(model.RoleNorm, "ln_pre", "hidden", ""),
 			}}}},
-		{types: "moonvit", classes: "MoonVit", defaults: "init_pos_emb_height=64 init_pos_emb_width=64", stacks: []*stack{tower("layers=encoder.blocks norms=norm0,norm1 qkv=wqkv o=wo up=mlp.fc0 down=mlp.fc1 final=encoder.final_layernorm", []piece{
-			patch("patch_embed.proj", "hidden 3 patch_size patch_size", "yes"),
-			{name: "patch_embed.pos_emb", role: model.RolePositionEmbedding, shape: "init_pos_emb_height init_pos_emb_width hidden"},
-		}, nil)}},
+		{types: "moonvit", classes: "MoonVit", defaults: "init_pos_emb_height=64 init_pos_emb_width=64", stacks: []*stack{moonvit()}},
 		{types: "llama4_vision_model", classes: "Llama4Vision", ignores: "pixel_shuffle_ratio", defaults: "hidden_size=768 num_hidden_layers=34 num_attention_heads=16 num_channels=3 intermediate_size=5632 vision_output_dim=7680 image_size=448 patch_size=14" +
 			" pixel_shuffle_ratio=0.5 projector_input_dim=4096 projector_output_dim=4096",
 			stacks: []*stack{tower("layers=model.layers norms=input_layernorm,post_attention_layernorm q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.o_proj up=mlp.fc1 down=mlp.fc2", []piece{

@@ -60,36 +60,38 @@ type part struct {
 // stack is a run of layers as a row describes it, with what stands before and
 // after. The zero value of each switch is what Llama does.
 type stack struct {
-	names     names
-	slot      map[string]string // the names, once they are read
-	kind      model.StackKind   // "" is a decoder
-	rename    map[string]string // keys of this stack alone
-	tied      bool              // what the class assumes when tie_word_embeddings is absent
-	headBias  flag
-	norm      model.NormKind // "" is an RMS norm
-	normBias  flag
-	norms     []choice       // other norms of a layer than the slot's, by a switch
-	residual  model.Residual // "" is pre-norm
-	noRotary  bool
-	conv1D    bool   // linear layers are stored [in, out], as GPT-2's
-	usual     mixing // of layers of which the configuration says nothing; "" is full attention
-	before    []piece
-	layer     []piece // further tensors of every layer
-	first     []piece // further tensors of the first layer
-	after     []piece
-	heads     map[string][]piece // by what the class is used for, instead of a head over the vocabulary
-	repeated  string             // key: how many of the layers have weights, which the others use again
-	notFor    string             // a use of the class that leaves the stack out
-	shared    bool               // the token embedding is that of an earlier stack
-	attn      attention
-	latent    *latent
-	mamba     *mambaRow
-	delta     *deltaRow
-	lightning bool
-	conv      *convRow
-	ffn       dense
-	experts   *experts
-	predict   *predictor
+	names      names
+	slot       map[string]string // the names, once they are read
+	kind       model.StackKind   // "" is a decoder
+	rename     map[string]string // keys of this stack alone
+	tied       bool              // what the class assumes when tie_word_embeddings is absent
+	headBias   flag
+	norm       model.NormKind // "" is an RMS norm
+	normBias   flag
+	norms      []choice       // other norms of a layer than the slot's, by a switch
+	residual   model.Residual // "" is pre-norm
+	noRotary   bool
+	conv1D     bool   // linear layers are stored [in, out], as GPT-2's
+	usual      mixing // of layers of which the configuration says nothing; "" is full attention
+	before     []piece
+	layer      []piece // further tensors of every layer
+	first      []piece // further tensors of the first layer
+	after      []piece
+	heads      map[string][]piece // by what the class is used for, instead of a head over the vocabulary
+	repeated   string             // key: how many of the layers have weights, which the others use again
+	notFor     string             // a use of the class that leaves the stack out
+	vocabExtra int64              // rows of the token embedding beyond the vocabulary
+	crossing   bool               // some layers attend to another stack instead of their own
+	shared     bool               // the token embedding is that of an earlier stack
+	attn       attention
+	latent     *latent
+	mamba      *mambaRow
+	delta      *deltaRow
+	lightning  bool
+	conv       *convRow
+	ffn        dense
+	experts    *experts
+	predict    *predictor
 }
 
 // choice is a list of names that a switch chooses; the first that is on counts.

@@ -10,6 +10,7 @@ import (
 type mixing string
 
 const (
+	across  mixing = "cross_attention"
 	full    mixing = "full_attention"
 	sliding mixing = "sliding_attention"
 	chunked mixing = "chunked_attention"
@@ -26,6 +27,7 @@ type step struct {
 	noFeed bool // no feed-forward network at all
 	// cacheOf is the layer whose keys and values this one reads; −1 for its own.
 	cacheOf int
+	block   *section // what block_configs say of the layer, where a family has them
 }
 
 // plan says for every layer what it is, from whichever of the many ways of
@@ -41,6 +43,12 @@ func (s section) plan(k *stack, layers int64) []step {
 	for i, m := range s.mixings(k, layers) {
 		steps[i].mixing, steps[i].cacheOf = m, -1
 	}
+	for _, i := range s.numbers("cross_attention_layers") {
+		if k.crossing && i < layers {
+			steps[i].mixing = across
+		}
+	}
+	s.irregular(steps)
 	if k.attn.cacheTail != "" {
 		borrow(steps, s.or(k.attn.cacheTail, 0))
 	}
@@ -207,8 +215,10 @@ func (s section) interleave(kinds []mixing) {
 		}
 	}
 	for i, windowed := range s.numbers("hybrid_layer_pattern") {
-		if i < len(kinds) && windowed == 1 {
-			kinds[i] = sliding
+		if i < len(kinds) {
+			if kinds[i] = full; windowed == 1 {
+				kinds[i] = sliding
+			}
 		}
 	}
 	if attending := s.numbers("full_attn_idxs"); attending != nil {

@@ -2,6 +2,7 @@ package hfmodel
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"floodmark/dtype"
@@ -52,17 +53,17 @@ func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
 		b.model.Sources = append(b.model.Sources, model.Source{Name: src.Name(), Kind: "config"})
 		beside := section{ledger: &ledger{file: src.Name(), used: map[string]bool{}}, object: root, layer: -1}
 		if q, ok := beside.sub("quantization"); ok {
-			return b.finishScheme(b.modelopt(q)), beside.err0()
+			return b.finishScheme(b.modelopt(q)), beside.fault()
 		}
 		if beside.has("bits") {
-			return b.finishScheme(b.gptq(beside)), beside.err0()
+			return b.finishScheme(b.gptq(beside)), beside.fault()
 		}
 	}
 	return nil, nil
 }
 
-// err0 is the first fault of the section's file.
-func (s section) err0() error { return s.ledger.err }
+// fault is the first fault of the section's file.
+func (s section) fault() error { return s.err }
 
 // declared reads a quantization_config. One without a method that states a
 // group and bits is MLX's.
@@ -133,13 +134,8 @@ func (b *builder) bitsandbytes(q section) *scheme {
 // (auto_gptq/modeling/_utils.py, make_quant).
 func (b *builder) gptq(q section) *scheme {
 	p := packing{form: gptqWords, bits: q.or("bits", 4), group: positive(q.real("group_size")), scale: dtype.F16,
-		forceBias: q.object.index != nil && hasKey(q.object, "model_file_base_name")}
+		forceBias: slices.Contains(q.object.keys, "model_file_base_name")}
 	return &scheme{method: "gptq", inLayers: true, keepHead: !q.is("lm_head"), kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
-}
-
-func hasKey(v *value, key string) bool {
-	_, ok := v.index[key]
-	return ok
 }
 
 func positive(f float64) int64 { return int64(max(f, 0)) }

@@ -20,50 +20,86 @@ func plain(name string) string {
 	}
 }
 
-// matcher tests names against one entry of a list: an exact name, the name of
-// what holds the module, a component of the name, a glob, or a regular
-// expression after "re:".
-type matcher struct {
-	entry   string
-	pattern *regexp.Regexp
-	glob    bool
+// nameList is a list of modules: exact names of modules, of what holds them or
+// of a part of their path; globs; regular expressions after "re:"; class
+// names.
+type nameList struct {
+	exact    map[string]bool
+	globs    []string
+	patterns []*regexp.Regexp
+	bad      []string // expressions that Go cannot read
 }
 
-// matchers prepares a list once. An expression that Go cannot read is left
-// out and reported.
-func matchers(list []string) (prepared []matcher, bad []string) {
-	for _, entry := range list {
-		m := matcher{entry: plain(entry), glob: strings.ContainsAny(entry, "*?[")}
-		if expr, ok := strings.CutPrefix(entry, "re:"); ok {
+// nameListOf prepares a list once.
+func nameListOf(entries []string) nameList {
+	l := nameList{exact: make(map[string]bool, len(entries))}
+	for _, entry := range entries {
+		expr, isPattern := strings.CutPrefix(entry, "re:")
+		switch {
+		case isPattern:
 			compiled, err := regexp.Compile(`\A(?:` + expr + `)`)
 			if err != nil {
-				bad = append(bad, entry)
+				l.bad = append(l.bad, entry)
 				continue
 			}
-			m = matcher{entry: entry, pattern: compiled}
+			l.patterns = append(l.patterns, compiled)
+		case strings.ContainsAny(entry, "*?["):
+			l.globs = append(l.globs, plain(entry))
+		default:
+			l.exact[plain(entry)] = true
 		}
-		prepared = append(prepared, m)
 	}
-	return prepared, bad
+	return l
 }
 
-func (m matcher) matches(name string) bool {
-	switch {
-	case m.pattern != nil:
-		return m.pattern.MatchString(name) || m.pattern.MatchString("model."+name)
-	case m.glob:
-		return m.globs(plain(name))
+// names reports whether the list means that module.
+func (l nameList) names(d draft, name string) bool {
+	for _, class := range []string{"Linear", "Experts", "Embedding"} {
+		if l.exact[class] && d.isA(class) {
+			return true
+		}
 	}
 	short := plain(name)
-	return short == m.entry || strings.HasPrefix(short, m.entry+".") ||
-		strings.HasSuffix(short, "."+m.entry) || strings.Contains(short, "."+m.entry+".")
+	if len(l.exact) > 0 && l.partNamed(short) {
+		return true
+	}
+	for _, p := range l.patterns {
+		if p.MatchString(name) || p.MatchString("model."+name) {
+			return true
+		}
+	}
+	for _, glob := range l.globs {
+		if globbed(glob, short) {
+			return true
+		}
+	}
+	return false
 }
 
-// globs tries the module and each that holds it. A "*" crosses dots, as
+// partNamed looks for every run of components of a path: an exact entry may be
+// the module, what holds it ("visual"), or its last word ("lm_head").
+func (l nameList) partNamed(name string) bool {
+	for from := 0; ; {
+		for to := from; to < len(name); to++ {
+			if to+1 == len(name) || name[to+1] == '.' {
+				if l.exact[name[from:to+1]] {
+					return true
+				}
+			}
+		}
+		next := strings.IndexByte(name[from:], '.')
+		if next < 0 {
+			return false
+		}
+		from += next + 1
+	}
+}
+
+// globbed tries the module and each that holds it. A "*" crosses dots, as
 // Python's fnmatch lets it.
-func (m matcher) globs(name string) bool {
+func globbed(glob, name string) bool {
 	for {
-		if ok, err := path.Match(m.entry, name); err == nil && ok {
+		if ok, err := path.Match(glob, name); err == nil && ok {
 			return true
 		}
 		i := strings.LastIndexByte(name, '.')
@@ -74,8 +110,8 @@ func (m matcher) globs(name string) bool {
 	}
 }
 
-// isA reports whether a list of targets means the tensor's module by a class
-// name. Fused experts are linear layers too once they are packed.
+// isA reports whether a list means the tensor's module by a class name. Fused
+// experts are linear layers too once they are packed.
 func (d draft) isA(class string) bool {
 	switch d.class {
 	case linear, linearSpared, conv1D, expertLinear:
@@ -91,18 +127,17 @@ func (d draft) isA(class string) bool {
 // chooser decides the form of each tensor.
 type chooser struct {
 	*scheme
-	keep    []matcher
-	targets [][]matcher
+	keep    nameList
+	targets []nameList // of the rules
 }
 
 func (b *builder) chooser(sch *scheme) chooser {
-	c := chooser{scheme: sch, targets: make([][]matcher, len(sch.rules))}
-	var bad []string
-	c.keep, bad = matchers(sch.kept)
-	for i, r := range sch.rules {
-		more := []string(nil)
-		c.targets[i], more = matchers(r.targets)
-		bad = append(bad, more...)
+	c := chooser{scheme: sch, keep: nameListOf(sch.kept)}
+	bad := c.keep.bad
+	for _, r := range sch.rules {
+		l := nameListOf(r.targets)
+		c.targets = append(c.targets, l)
+		bad = append(bad, l.bad...)
 	}
 	for _, entry := range bad {
 		b.doubt("quantization_config.ignore", entry, "this regular expression cannot be read here")
@@ -111,40 +146,44 @@ func (b *builder) chooser(sch *scheme) chooser {
 }
 
 // choose is the form of a tensor; false where it stays as it is.
-func (c chooser) choose(d draft, kinds []model.Stack) (packing, bool) {
-	switch d.class {
-	case linear, linearSpared, conv1D, expertLinear, expertFused, expertStacked:
-	case embedding:
-		if !c.embeddings || d.Role != model.RoleTokenEmbedding {
-			return packing{}, false
-		}
-	default:
-		return packing{}, false
-	}
-	if d.TiedTo != model.NotTied || c.keepHead && d.Role == model.RoleHead || !c.routers && (d.Role == model.RoleRouter || d.Role == model.RoleSharedExpertMix) {
-		return packing{}, false
-	}
-	if c.spares && d.class == linearSpared {
-		return packing{}, false
-	}
-	if c.inLayers && (d.Stack == model.NoLayer || kinds[d.Stack].Kind != model.Decoder) {
+func (c chooser) choose(d draft, stacks []model.Stack) (packing, bool) {
+	if !c.packable(d, stacks) {
 		return packing{}, false
 	}
 	name := strings.Replace(d.module(), "*", "0", 1)
-	for _, m := range c.keep {
-		if d.isA(m.entry) || m.matches(name) {
-			return packing{}, false
-		}
+	if c.keep.names(d, name) {
+		return packing{}, false
 	}
 	for i, r := range c.rules {
-		if len(c.targets[i]) == 0 {
+		if r.targets == nil || c.targets[i].names(d, name) {
 			return r.packing, true
-		}
-		for _, m := range c.targets[i] {
-			if d.isA(m.entry) || m.matches(name) {
-				return r.packing, true
-			}
 		}
 	}
 	return packing{}, false
+}
+
+// packable reports whether the method could pack such a tensor at all.
+func (c chooser) packable(d draft, stacks []model.Stack) bool {
+	switch d.class {
+	case linear, conv1D, expertLinear, expertFused, expertStacked:
+	case linearSpared:
+		if c.spares {
+			return false
+		}
+	case embedding:
+		if !c.embeddings || d.Role != model.RoleTokenEmbedding {
+			return false
+		}
+	default:
+		return false
+	}
+	switch {
+	case d.TiedTo != model.NotTied, c.keepHead && d.Role == model.RoleHead:
+		return false
+	case !c.routers && (d.Role == model.RoleRouter || d.Role == model.RoleSharedExpertMix):
+		return false
+	case c.inLayers && (d.Stack == model.NoLayer || stacks[d.Stack].Kind != model.Decoder):
+		return false
+	}
+	return true
 }

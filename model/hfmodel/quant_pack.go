@@ -246,11 +246,17 @@ func (m *maker) nvBlocks(p packing, groups int64) {
 // 8-bit cache stores, one number each for a layer of attention.
 func (b *builder) cacheScales() {
 	for _, d := range b.drafts {
-		if d.Role == model.RoleKey || d.Role == model.RoleValue {
-			name := map[model.Role]string{model.RoleKey: ".k_scale", model.RoleValue: ".v_scale"}[d.Role]
-			s := d
-			s.Name, s.Role, s.Stored, s.Shape, s.Packed, s.class = d.module()+name, model.RoleScale, dtype.F32, nil, nil, parameter
-			b.drafts = append(b.drafts, s)
+		name := ""
+		switch d.Role {
+		case model.RoleKey:
+			name = ".k_scale"
+		case model.RoleValue:
+			name = ".v_scale"
+		default:
+			continue
 		}
+		s := d
+		s.Name, s.Role, s.Stored, s.Shape, s.Packed, s.class = d.module()+name, model.RoleScale, dtype.F32, nil, nil, parameter
+		b.drafts = append(b.drafts, s)
 	}
 }

@@ -66,7 +66,7 @@ func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
 	vocab := s.need(keyVocab)
 	b.model.Vocab = int(vocab)
 	b.model.MaxPosition = max(b.model.MaxPosition, int(s.or(keyPositions, 0)))
-	b.embedding = out.add(model.RoleTokenEmbedding, embedding, k.slot["embed"]+".weight", vocab, s.or("word_embed_proj_dim|embedding_size", hidden))
+	b.embedding = out.add(model.RoleTokenEmbedding, embedding, k.slot["embed"]+".weight", vocab+k.vocabExtra, s.or("word_embed_proj_dim|embedding_size", hidden))
 	return b.embedding
 }
 
@@ -138,7 +138,10 @@ func (c scope) oneLayer(s section, k *stack, planned step) model.Layer {
 	case planned.sparse:
 		layer.FeedForward = c.mix(s, k, hidden)
 	default:
-		width := k.ffn.width(s, hidden)
+		width := planned.width(hidden)
+		if planned.block == nil {
+			width = k.ffn.width(s, hidden)
+		}
 		if planned.cacheOf >= 0 && s.is(k.ffn.wide) {
 			width *= 2
 		}
@@ -155,8 +158,15 @@ func (s section) normNames(k *stack, planned step) []string {
 		}
 	}
 	names := words(k.slot["norms"])
-	if k.slot["single_norm"] != "" && (planned.noFeed || planned.mixing == absent) {
-		return words(k.slot["single_norm"])
+	if planned.block != nil && len(names) == 2 {
+		switch {
+		case planned.noFeed && planned.mixing == absent:
+			return nil
+		case planned.noFeed:
+			return names[:1]
+		case planned.mixing == absent:
+			return names[1:]
+		}
 	}
 	return names
 }
@@ -167,6 +177,8 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 	switch {
 	case planned.mixing == absent:
 		return nil
+	case planned.mixing == across && k.crossing:
+		return c.acrossLayer(s, k)
 	case planned.mixing == recur && k.delta != nil:
 		return c.gatedDelta(s, k, hidden)
 	case planned.mixing == recur && k.lightning:
