@@ -43,6 +43,9 @@ type Unknown struct {
 	Field string // as its file spells it: "text_config.moe_latent_size"
 	Value string // shortened
 	Why   string // a sentence
+	// FormatOnly says that shapes are known all the same: parameters can be
+	// counted, and stored bytes cannot.
+	FormatOnly bool
 }
 
 // Source is a file that a model was read from.
@@ -71,9 +74,10 @@ type Model struct {
 	Quantised     *Quantisation
 	Stacks        []Stack
 	Tensors       []Tensor
-	Loose         int64 // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
-	Listed        bool  // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
-	FileBytes     int64 // tensor data in the weight files, copies of shared tensors included; 0 where none was read
+	FormatOrigin  account.Origin // of the tensors' formats: observed in a file's header, or assumed from a configuration
+	Loose         int64          // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
+	Listed        bool           // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
+	FileBytes     int64          // tensor data in the weight files, copies of shared tensors included; 0 where none was read
 	Unknown       []Unknown
 	Warnings      []account.Warning // what the files say that does not agree, and which of them counts here
 	Sources       []Source
@@ -84,7 +88,7 @@ type Model struct {
 // is a lower bound when something about the model is unknown.
 func (m *Model) Parameters() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Counter: "model.parameters"}
-	return m.total(p, func(t Tensor) (int64, bool) {
+	return m.total(p, Unknown.shapes, func(t Tensor) (int64, bool) {
 		switch t.Role.Category() {
 		case account.CategoryBuffer, account.CategoryQuantisationMetadata:
 			return 0, true
@@ -97,14 +101,31 @@ func (m *Model) Parameters() account.Figure {
 // the checkpoint holds, before an engine pads, casts, drops or copies.
 func (m *Model) WeightsBytes() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: "model.weights"}
-	f := m.total(p, Tensor.Bytes)
+	if m.FormatOrigin == account.Assumed {
+		p.Origin = account.Assumed
+	}
+	f := m.total(p, Unknown.any, Tensor.Bytes)
 	if sum, exact := f.IsExact(); exact && m.Loose > 0 {
 		return account.Between(sum, sum+m.Loose, p)
 	}
 	return f
 }
 
-func (m *Model) total(p account.Provenance, count func(Tensor) (int64, bool)) account.Figure {
+// shapes reports whether what is unknown bears on shapes.
+func (u Unknown) shapes() bool { return !u.FormatOnly }
+
+func (u Unknown) any() bool { return true }
+
+// total adds up a count over the tensors with storage of their own. It is a
+// lower bound when something that matters is unknown.
+func (m *Model) total(p account.Provenance, matters func(Unknown) bool, count func(Tensor) (int64, bool)) account.Figure {
+	reason := ""
+	for _, u := range m.Unknown {
+		if matters(u) {
+			reason = "not understood: " + u.Field
+			break
+		}
+	}
 	var sum int64
 	for _, t := range m.Tensors {
 		if t.TiedTo != NotTied {
@@ -112,14 +133,17 @@ func (m *Model) total(p account.Provenance, count func(Tensor) (int64, bool)) ac
 		}
 		n, fits := count(t)
 		if !fits {
-			return account.AtLeast(sum, "the size of "+t.Name+" is not known", p)
+			if reason == "" {
+				reason = "the size of " + t.Name + " is not known"
+			}
+			continue
 		}
 		if sum, fits = bytesize.Add(sum, n); !fits {
 			return account.Unknown(bytesize.ErrOverflow.Error(), p)
 		}
 	}
-	if len(m.Unknown) > 0 && !m.Listed {
-		return account.AtLeast(sum, "not understood: "+m.Unknown[0].Field, p)
+	if reason != "" {
+		return account.AtLeast(sum, reason, p)
 	}
 	return account.Exact(sum, p)
 }

@@ -28,12 +28,13 @@ func classifier(name, labels string) piece {
 	return lin(model.RoleClassifier, name, labels, "hidden", "yes")
 }
 
-// bertHeads is the heads of BERT's classes.
-func bertHeads(masked []piece, poolerName string) map[string][]piece {
+// bertHeads is the heads of BERT's classes; only some of them keep the pooler,
+// which stands under the name of the bare model.
+func bertHeads(base, poolerName string, masked []piece) map[string][]piece {
 	return map[string][]piece{
 		"Model":                     {pooler(poolerName)},
 		"ForMaskedLM":               masked,
-		"ForSequenceClassification": {pooler(poolerName), classifier("classifier", "labels")},
+		"ForSequenceClassification": {pooler(base + poolerName), classifier("classifier", "labels")},
 		"ForTokenClassification":    {classifier("classifier", "labels")},
 		"ForQuestionAnswering":      {classifier("qa_outputs", "2")},
 	}
@@ -44,30 +45,30 @@ func encoderFamilies() []family {
 	bert := stack{names: bertNames, kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true,
 		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}, before: bertEmbeddings("hidden")}
 	masked := bert
-	masked.heads = bertHeads([]piece{
+	masked.heads = bertHeads("bert.", "pooler.dense", []piece{
 		lin(model.RoleHead, "cls.predictions.transform.dense", "hidden", "hidden", "yes"),
 		norming(model.RoleNorm, "cls.predictions.transform.LayerNorm", "hidden", "yes"),
 		bare(model.RoleHeadBias, "cls.predictions.bias", "vocab"),
-	}, "pooler.dense")
+	})
 	roberta := bert
-	roberta.heads = bertHeads([]piece{
+	roberta.heads = bertHeads("roberta.", "pooler.dense", []piece{
 		lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"),
 		norming(model.RoleNorm, "lm_head.layer_norm", "hidden", "yes"),
 		bare(model.RoleHeadBias, "lm_head.bias", "vocab"),
-	}, "pooler.dense")
+	})
 	roberta.heads["ForSequenceClassification"] = []piece{
 		lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels"),
 	}
 	return []family{
-		{types: "bert", classes: "Bert", defaults: "type_vocab_size=2", stacks: []*stack{&masked}},
-		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", defaults: "type_vocab_size=1", stacks: []*stack{&roberta}},
-		{types: "albert", classes: "Albert", expects: "down_scale_factor=1 inner_group_num=1", defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},
-		{types: "vit", classes: "ViT", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
+		{types: "bert", classes: "Bert", wrap: "bert.", defaults: "type_vocab_size=2", stacks: []*stack{&masked}},
+		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", wrap: "roberta.", defaults: "type_vocab_size=1", stacks: []*stack{&roberta}},
+		{types: "albert", classes: "Albert", wrap: "albert.", expects: "down_scale_factor=1 inner_group_num=1", defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},
+		{types: "vit", classes: "ViT", wrap: "vit.", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))}},
-		{types: "deit", classes: "DeiT", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
+		{types: "deit", classes: "DeiT", wrap: "deit.", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
@@ -94,10 +95,10 @@ func albert() *stack {
 		kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, repeated: "num_hidden_groups",
 		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
 		before: append(bertEmbeddings("embedding_size"), lin(model.RoleOther, "encoder.embedding_hidden_mapping_in", "hidden", "embedding_size", "yes"))}
-	k.heads = bertHeads([]piece{
+	k.heads = bertHeads("albert.", "pooler", []piece{
 		lin(model.RoleHead, "predictions.dense", "embedding_size", "hidden", "yes"),
 		norming(model.RoleNorm, "predictions.LayerNorm", "embedding_size", "yes"),
 		bare(model.RoleHeadBias, "predictions.bias", "vocab"),
-	}, "pooler")
+	})
 	return k
 }

@@ -32,6 +32,8 @@ type family struct {
 	ignores  string // keys that change no size in this family, apart by blanks
 	expects  string // keys that this row understands at one value only, "key=value" apart by blanks
 	rename   map[string]string
+	wrap     string   // before every name of a class that has a head, the head's aside
+	unsaid   string   // what checkpoints hold that no configuration of the family tells
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
 	stacks   []*stack // over the configuration itself
 	parts    []part   // over nested objects

@@ -3,6 +3,7 @@ package hfmodel
 import (
 	"strings"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/internal/source"
 	"floodmark/model"
@@ -24,7 +25,7 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 		return nil, source.ErrNotThisFormat
 	}
 	b := &builder{ledger: l, model: &model.Model{
-		Name: s.text("_name_or_path"), Architectures: s.texts("architectures"), Type: s.text("model_type"),
+		Name: s.text("_name_or_path"), Architectures: s.texts("architectures"), Type: s.text("model_type"), FormatOrigin: account.Assumed,
 		Sources: []model.Source{{Name: src.Name(), Kind: "config"}},
 	}}
 	b.build(s)
@@ -85,6 +86,12 @@ func (b *builder) build(s section) {
 func (b *builder) family(s section, f family, at site) {
 	s.defaults, s.rename = fields(f.defaults), f.rename
 	at.base = f.base
+	if f.unsaid != "" {
+		s.doubt(s.path+"num_nextn_predict_layers", "absent", f.unsaid)
+	}
+	if f.wrap != "" && at.use != "Model" && at.prefix == "" {
+		at.prefix, at.topHead = f.wrap, true
+	}
 	s.expect(f.expects)
 	for key := range strings.FieldsSeq(f.ignores) {
 		s.has(key)
@@ -163,7 +170,7 @@ func (s section) format() dtype.Format {
 		}
 	}
 	if name == "" {
-		return dtype.Unknown
+		return dtype.Unknown // which finish notes, unless the quantisation tells
 	}
 	f, ok := dtype.Parse(name)
 	if !ok {
@@ -179,4 +186,8 @@ func (b *builder) finish() {
 		b.model.Tensors[i] = d.Tensor
 	}
 	b.model.Unknown = b.unknown
+	if len(b.drafts) > 0 && b.model.Compute == dtype.Unknown {
+		b.model.Unknown = append(b.model.Unknown, model.Unknown{Field: "torch_dtype", Value: "absent", FormatOnly: true,
+			Why: "the configuration does not say in which format the weights are stored"})
+	}
 }

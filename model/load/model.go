@@ -1,0 +1,87 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"floodmark/internal/hub"
+	"floodmark/internal/source"
+	"floodmark/model"
+	"floodmark/model/hfmodel"
+	"floodmark/model/load/catalogue"
+)
+
+// Options say where a name may lead.
+type Options struct {
+	Hub hub.Settings // the zero value asks no hub
+}
+
+// Model reads the model that a name means. The first of these counts: a file
+// or folder of that path; a repository of the hub, org/name or
+// org/name@revision; a name of the catalogue, as "llama-3.1-8b".
+//
+// A repository that the hub does not give, but that the catalogue has, is read
+// from there, with a warning.
+func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
+	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return fromPath(ctx, name)
+	}
+	repository, isName := hub.ParseName(name)
+	if !isName {
+		return fromCatalogue(name)
+	}
+	m, err := fromHub(ctx, repository, o.Hub)
+	if err == nil || ctx.Err() != nil {
+		return m, err
+	}
+	entry, known, _ := catalogue.Find(repository.Repository())
+	if !known || !strings.EqualFold(entry.ID, repository.Repository()) {
+		return nil, err
+	}
+	m, wrong := fromEntry(entry)
+	if wrong != nil {
+		return nil, err
+	}
+	m.Warnings = append(m.Warnings, warning("catalogue_instead_of_hub", "the sizes are those of the catalogue: %v", err))
+	return m, nil
+}
+
+// fromHub reads a repository.
+func fromHub(ctx context.Context, name hub.Name, s hub.Settings) (*model.Model, error) {
+	folder, err := hub.Open(ctx, s, name)
+	if err != nil {
+		return nil, err
+	}
+	return fromFolder(ctx, folder, name.Repository())
+}
+
+// fromCatalogue reads a name that is neither a path nor a repository.
+func fromCatalogue(name string) (*model.Model, error) {
+	entry, known, err := catalogue.Find(name)
+	var ambiguous *catalogue.AmbiguousError
+	switch {
+	case errors.As(err, &ambiguous):
+		return nil, source.InField(name, "", "is the beginning of several names: %s", strings.Join(ambiguous.Candidates, ", ")).WithHint("write one of them")
+	case err != nil:
+		return nil, err
+	case !known:
+		err := source.InField(name, "", "is no file or folder, and no name of the catalogue").
+			WithHint("name a folder, a file, a repository of the hub (org/name), or a model of the catalogue as llama-3.1-8b")
+		err.Err = fs.ErrNotExist
+		return nil, err
+	}
+	return fromEntry(entry)
+}
+
+func fromEntry(e catalogue.Entry) (*model.Model, error) {
+	m, err := hfmodel.Read(source.Bytes(e.ID, e.Config))
+	if err != nil {
+		return nil, err
+	}
+	m.Name = e.ID
+	m.Sources = []model.Source{{Name: e.Origin + "/blob/" + e.Commit + "/" + e.Path, Kind: catalogueKind}}
+	return m, nil
+}

@@ -1,0 +1,95 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"floodmark/dtype"
+	"floodmark/internal/hub"
+	"floodmark/internal/source"
+	"floodmark/model/load"
+)
+
+const commit = "0123456789abcdef0123456789abcdef01234567"
+
+// serve is a hub that has one folder as org/model.
+func serve(t *testing.T, root string) hub.Settings {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/models/org/model/revision/main", func(w http.ResponseWriter, _ *http.Request) {
+		entries, _ := os.ReadDir(root)
+		names := []string{}
+		for _, e := range entries {
+			names = append(names, `{"rfilename": "`+e.Name()+`"}`)
+		}
+		w.Write([]byte(`{"sha": "` + commit + `", "siblings": [` + strings.Join(names, ", ") + `]}`))
+	})
+	const prefix = "/org/model/resolve/" + commit + "/"
+	mux.HandleFunc(prefix, func(w http.ResponseWriter, q *http.Request) {
+		http.ServeFile(w, q, filepath.Join(root, strings.TrimPrefix(q.URL.Path, prefix)))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return hub.Settings{Endpoint: server.URL, Pause: time.Millisecond}
+}
+
+// A name is a path, else a repository of the hub, else a model of the
+// catalogue.
+func TestModel(t *testing.T) {
+	root := folder(t, map[string]any{"config.json": llama, "model.safetensors": llamaTensors(dtype.F32)})
+	settings := serve(t, root)
+	for _, c := range []struct {
+		name, of string
+		bytes    int64
+		warnings []string
+	}{
+		{root, filepath.Base(root), 4 * llamaParameters, nil},
+		{filepath.Join(root, "config.json"), filepath.Base(root), 2 * llamaParameters, nil},
+		{filepath.Join(root, "model.safetensors"), filepath.Base(root), 4 * llamaParameters, nil},
+		{"org/model", "org/model", 4 * llamaParameters, nil},
+		{"https://huggingface.co/org/model", "org/model", 4 * llamaParameters, nil},
+		{"llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", 16_060_522_496, nil},
+		{"meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.2-1B", 2_471_628_800, []string{"catalogue_instead_of_hub"}},
+	} {
+		m, err := load.Model(context.Background(), c.name, load.Options{Hub: settings})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if n, exact := m.WeightsBytes().IsExact(); m.Name != c.of || n != c.bytes || !exact {
+			t.Errorf("%s: %s of %d bytes, exact %v; want %s of %d", c.name, m.Name, n, exact, c.of, c.bytes)
+		}
+		if got := codes(m); len(got)+len(c.warnings) > 0 && !slices.Equal(got, c.warnings) {
+			t.Errorf("%s: warnings %v", c.name, m.Warnings)
+		}
+	}
+}
+
+func TestModelRefuses(t *testing.T) {
+	settings := serve(t, t.TempDir())
+	for _, c := range []struct{ name, text, hint string }{
+		{"qwen3", "is the beginning of several names: Qwen/Qwen3-0.6B, ", "write one of them"},
+		{"nothing-known", "is no file or folder, and no name of the catalogue", "llama-3.1-8b"},
+		{"org/other", "is not found on the hub", "org/name@revision"},
+		{"org/model", "has no config.json and no weight file", "name a Hugging Face model folder"},
+	} {
+		_, err := load.Model(context.Background(), c.name, load.Options{Hub: settings})
+		var f *source.FormatError
+		if !errors.As(err, &f) || !strings.Contains(err.Error(), c.text) || !strings.Contains(f.Hint, c.hint) {
+			t.Errorf("%s: %v (%+v)", c.name, err, f)
+		}
+	}
+	_, err := load.Model(context.Background(), "nothing-known", load.Options{})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v is not fs.ErrNotExist", err)
+	}
+}
