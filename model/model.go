@@ -101,7 +101,10 @@ func (m *Model) Parameters() account.Figure {
 // the checkpoint holds, before an engine pads, casts, drops or copies.
 func (m *Model) WeightsBytes() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: "model.weights"}
-	if m.FormatOrigin == account.Assumed {
+	switch {
+	case m.Listed:
+		p.Origin = account.Observed
+	case m.FormatOrigin == account.Assumed:
 		p.Origin = account.Assumed
 	}
 	f := m.total(p, Unknown.any, Tensor.Bytes)
@@ -121,7 +124,7 @@ func (u Unknown) any() bool { return true }
 func (m *Model) total(p account.Provenance, matters func(Unknown) bool, count func(Tensor) (int64, bool)) account.Figure {
 	reason := ""
 	for _, u := range m.Unknown {
-		if matters(u) {
+		if matters(u) && !m.Listed {
 			reason = "not understood: " + u.Field
 			break
 		}

@@ -78,7 +78,7 @@ func assemble(config *model.Model, w *weights) *model.Model {
 	}
 	a.tie()
 	m := *config
-	m.Tensors, m.Listed, m.FileBytes, m.Loose = a.made, true, w.data, 0
+	m.Tensors, m.Listed, m.FormatOrigin, m.FileBytes, m.Loose = a.made, true, account.Observed, w.data, 0
 	m.Warnings = append(slices.Clone(config.Warnings), w.warnings...)
 	a.report(&m)
 	return &m

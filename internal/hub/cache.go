@@ -1,0 +1,37 @@
+package hub
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// snapshot is the folder of the cache that holds a revision, and its commit;
+// false when there is none. A branch or tag is a file under refs that holds the
+// commit.
+func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
+	if s.Cache == "" {
+		return "", "", false
+	}
+	repository := filepath.Join(s.Cache, "models--"+n.Owner+"--"+n.Model)
+	id = n.Revision
+	if !commit.MatchString(id) {
+		ref, err := os.Open(filepath.Join(repository, "refs", filepath.FromSlash(n.Revision)))
+		if err != nil {
+			return "", "", false
+		}
+		defer ref.Close()
+		text := make([]byte, 64)
+		length, _ := ref.Read(text)
+		id = strings.TrimSpace(string(text[:length]))
+		if !commit.MatchString(id) {
+			return "", "", false
+		}
+	}
+	folder = filepath.Join(repository, "snapshots", id)
+	info, err := os.Stat(folder)
+	return folder, id, err == nil && info.IsDir()
+}

@@ -1,0 +1,126 @@
+package hub
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"floodmark/internal/source"
+)
+
+// Settings say where the hub is and how to ask it. The zero value asks nobody.
+type Settings struct {
+	Endpoint string // HF_ENDPOINT; empty: no hub is asked
+	Token    string // HF_TOKEN; sent to the endpoint's own host and to no other
+	Offline  bool   // HF_HUB_OFFLINE
+	Cache    string // HF_HUB_CACHE; empty: there is none
+
+	Timeout time.Duration // of one request with its answer; 0 for 30 seconds
+	Pause   time.Duration // before a second try; 0 for 300 milliseconds
+}
+
+// FromEnvironment makes settings of the variables that huggingface_hub reads.
+// home is the person's own folder, and may be empty.
+func FromEnvironment(getenv func(string) string, home string) Settings {
+	first := func(names ...string) string {
+		for _, name := range names {
+			if v := strings.TrimSpace(getenv(name)); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	s := Settings{
+		Endpoint: strings.TrimRight(first("HF_ENDPOINT"), "/"),
+		Token:    first("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+		Offline:  truth(first("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")),
+		Cache:    first("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
+	}
+	if s.Endpoint == "" {
+		s.Endpoint = "https://huggingface.co"
+	}
+	if s.Cache != "" {
+		return s
+	}
+	switch base, caches := first("HF_HOME"), first("XDG_CACHE_HOME"); {
+	case base != "":
+		s.Cache = filepath.Join(base, "hub")
+	case caches != "":
+		s.Cache = filepath.Join(caches, "huggingface", "hub")
+	case home != "":
+		s.Cache = filepath.Join(home, ".cache", "huggingface", "hub")
+	}
+	return s
+}
+
+// truth is what huggingface_hub takes for yes.
+func truth(v string) bool {
+	switch strings.ToUpper(v) {
+	case "1", "ON", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+func (s Settings) timeout() time.Duration {
+	if s.Timeout > 0 {
+		return s.Timeout
+	}
+	return 30 * time.Second
+}
+
+func (s Settings) pause() time.Duration {
+	if s.Pause > 0 {
+		return s.Pause
+	}
+	return 300 * time.Millisecond
+}
+
+// Name is a repository of the hub at a revision: org/name@revision.
+type Name struct {
+	Owner, Model string
+	Revision     string // a branch, a tag or a commit; "main" where none is given
+}
+
+// The letters of names (huggingface_hub, utils/_validators.py) and of branches.
+var (
+	namePart = regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?$`)
+	revision = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,249}$`)
+)
+
+// ParseName reads org/name, org/name@revision, and the address of a model's
+// page. It is false for a text that cannot be one.
+func ParseName(text string) (Name, bool) {
+	for _, start := range []string{"https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"} {
+		text = strings.TrimPrefix(text, start)
+	}
+	repository, rev, has := strings.Cut(strings.TrimSuffix(text, "/"), "@")
+	if !has {
+		rev = "main"
+	}
+	owner, model, slash := strings.Cut(repository, "/")
+	fine := slash && namePart.MatchString(owner) && namePart.MatchString(model) && revision.MatchString(rev)
+	for _, part := range []string{owner, model, rev} {
+		fine = fine && !strings.Contains(part, "..") && (part == rev || !strings.Contains(part, "--"))
+	}
+	return Name{owner, model, rev}, fine
+}
+
+// Repository is the name without the revision.
+func (n Name) Repository() string { return n.Owner + "/" + n.Model }
+
+// String is the name as a person writes it.
+func (n Name) String() string {
+	if n.Revision == "main" {
+		return n.Repository()
+	}
+	return n.Repository() + "@" + n.Revision
+}
+
+// fault is an error about a repository.
+func (n Name) fault(cause error, hint, format string, args ...any) *source.FormatError {
+	err := source.InField(n.String(), "", format, args...).WithHint("%s", hint)
+	err.Err = cause
+	return err
+}
