@@ -36,7 +36,29 @@ type contradictions struct {
 	freedTwice, sizesDiffer, ending int
 }
 
+// reserve makes room for what a trace without gaps leads to.
+func (t *tracker) reserve() {
+	events, births := 0, 0
+	for _, action := range t.r.Trace.Action {
+		switch action {
+		case Alloc:
+			births++
+			events++
+		case FreeRequested, FreeCompleted:
+			events++
+		}
+	}
+	t.r.Timeline.Events = make([]timeline.Event, 0, events)
+	t.r.Entries = make([]int32, 0, events)
+	t.r.Timeline.Allocs = make([]timeline.Alloc, 0, births)
+	t.r.Addresses = make([]uint64, 0, births)
+	t.r.Blocks = make([]int32, 0, births)
+	t.r.Sizes = make([]int64, 0, births)
+	t.pending = make([]bool, 0, births)
+}
+
 func (t *tracker) follow() {
+	t.reserve()
 	t.reserved = t.r.reserved
 	for _, segment := range t.r.Segments {
 		t.private = t.private || segment.Pool != 0
