@@ -108,16 +108,21 @@ func (a *Allocator) Malloc(request int64, stream uint64, id PoolID) (Handle, err
 // Reserved is the bytes held from the driver.
 func (a *Allocator) Reserved() int64 { return a.stats.ReservedBytes.All.Current }
 
-// Cached reports whether a cached block would serve a request, so that the
-// driver is not asked. It changes nothing.
+// Cached reports whether cached memory would serve a request, so that the driver
+// is not asked. It changes nothing.
 func (a *Allocator) Cached(request int64, stream uint64, id PoolID) bool {
 	if request < 1 || request > MaxRequest || !a.knows(id) {
 		return false
 	}
 	w := want{stream: stream, size: a.settings.RoundSize(request)}
 	w.pool = poolIndex(id, w.size <= SmallSize)
-	_, ok := a.best(w)
-	return ok
+	if _, ok := a.best(w); ok || !a.settings.ExpandableSegments || a.groups[id].options.CustomAllocator {
+		return ok
+	}
+	// The limits of max_split_size do not hold for a block that is found as the
+	// place to map pages at.
+	i := a.findAddresses(w)
+	return i != none && a.blocks[i].state == unused && a.blocks[i].size >= w.size
 }
 
 // find takes the best cached block for a request out of its free set; none

@@ -25,50 +25,77 @@ func (c *certifier) follow() {
 		if i == trace.Len() || (trace.Action[i] != snapshot.Alloc && trace.Action[i] != snapshot.OutOfMemory) {
 			c.apart(first, i)
 			c.handle(i, nil)
-		} else if c.madeRoom(first, i) {
-			c.noteRelease(first, i)
-			waited := c.postpone(i)
-			c.handle(i, &window{first, i})
-			for _, a := range waited {
-				c.a.FreeCompleted(c.handles[a])
-				c.handles[a] = 0
-			}
+			first = i + 1
+			continue
+		}
+		if begin, made := c.madeRoom(first, i); made {
+			c.makeRoom(begin, i)
 		} else {
-			asks := c.apart(first, i)
+			asks := c.apart(begin, i)
 			c.handle(i, &window{asks, i})
 		}
 		first = i + 1
 	}
 }
 
+// makeRoom replays a request that released memory or waited for streams.
+func (c *certifier) makeRoom(first, entry int) {
+	c.noteRelease(first, entry)
+	waited := c.postpone(entry)
+	c.handle(entry, &window{first, entry})
+	for _, a := range waited {
+		c.a.FreeCompleted(c.handles[a])
+		c.handles[a] = 0
+	}
+}
+
 // leadsOn reports an entry that may belong to the action after it: the driver's,
-// and frees that were completed apart from their request.
+// and completed frees that waited. A free that is completed right after it was
+// requested looks the same whether it had to wait or not; see [Replay].
 func (c *certifier) leadsOn(i int) bool {
 	trace := c.r.Trace
 	switch action := trace.Action[i]; {
 	case grants(action), takes(action):
 		return true
 	case action == snapshot.FreeCompleted:
-		return i == 0 || trace.Action[i-1] != snapshot.FreeRequested || trace.Addr[i-1] != trace.Addr[i]
+		return c.guess.allWait || i == 0 || trace.Action[i-1] != snapshot.FreeRequested || trace.Addr[i-1] != trace.Addr[i]
 	}
 	return false
 }
 
-// madeRoom reports that the entries from first on are what a request did to
-// make room for itself: memory was released and then granted, or the request
-// failed. Where a cached block would have served it, it had no need to; then
-// the program emptied the cache.
-func (c *certifier) madeRoom(first, entry int) bool {
+// madeRoom reports that the entries from some on are what a request did to make
+// room for itself: memory was released, or the request failed. Where cached
+// memory would have served it, it had no need to; then the program emptied the
+// cache. Completed frees are among them only where the request may have waited
+// for them; the others are replayed, and the entries begin after them.
+func (c *certifier) madeRoom(first, entry int) (begin int, made bool) {
 	trace := c.r.Trace
-	if trace.Action[entry] == snapshot.OutOfMemory {
-		return true
+	failed := trace.Action[entry] == snapshot.OutOfMemory
+	released, granted, at := false, false, entry
+	for i := entry - 1; i >= first; i-- {
+		action := trace.Action[i]
+		if grants(action) || takes(action) {
+			at = i
+		}
+		released = released || takes(action)
+		granted = granted || (!released && grants(action))
 	}
-	released, granted := false, false
-	for i := first; i < entry; i++ {
-		released = released || takes(trace.Action[i])
-		granted = granted || (released && grants(trace.Action[i]))
+	// In an expandable segment, the parts of pages that a release leaves can be
+	// enough; it is more likely that the program emptied the cache.
+	if !failed && (!released || !granted && (!c.settings.ExpandableSegments || !c.guess.enough)) {
+		return first, false
 	}
-	return granted && !c.a.Cached(trace.Size[entry], c.s.Streams[trace.Stream[entry]], c.poolOf(entry))
+	// A driver that gave at first was not yet waited for. With nothing given after
+	// the release, frees that were completed may be what served the request. With
+	// max_split_size, it is likelier that blocks were released before anything
+	// waited.
+	partial := c.settings.MaxSplitSize != allocator.Unlimited && !c.guess.waited
+	if at < entry && (grants(trace.Action[at]) || !failed && (partial || !granted)) {
+		for ; first < at; first++ {
+			c.handle(first, nil)
+		}
+	}
+	return first, !c.a.Cached(trace.Size[entry], c.s.Streams[trace.Stream[entry]], c.poolOf(entry))
 }
 
 // noteRelease tells for a what-if whether a release was the program's, by
@@ -76,10 +103,12 @@ func (c *certifier) madeRoom(first, entry int) bool {
 // driver that refused could not have given more at another time.
 func (c *certifier) noteRelease(first, entry int) {
 	trace := c.r.Trace
-	if trace.Action[entry] != snapshot.Alloc || !takes(trace.Action[first]) {
+	if trace.Action[entry] != snapshot.Alloc {
 		return
 	}
-	for i := first; i < entry; i++ {
+	released := false
+	for i := first; i < entry && (released || !grants(trace.Action[i])); i++ {
+		released = released || takes(trace.Action[i])
 		if grants(trace.Action[i]) {
 			if c.a.Reserved()+trace.Size[i] <= c.out.Certificate.ReservedPeakRecorded {
 				c.out.empty = append(c.out.empty, c.next)
@@ -103,6 +132,9 @@ func (c *certifier) postpone(entry int) []uint32 {
 			if b, ok := c.a.Lookup(c.handles[a]); ok {
 				l.Requested -= b.Requested
 				l.Active -= b.Size
+				if c.a.FreeRequested(c.handles[a]) { // before the trace began
+					l.Allocated -= b.Size
+				}
 			}
 			waited = append(waited, a)
 		}
@@ -143,7 +175,7 @@ func (c *certifier) apart(first, last int) int {
 
 // emptyCache replays a release that the program asked for.
 func (c *certifier) emptyCache(first, last int) {
-	c.d.begin(first, last, false, 0)
+	c.d.begin(first, last, false, request{})
 	c.a.EmptyCache()
 	c.d.finish()
 	c.out.empty = append(c.out.empty, c.next)
@@ -151,7 +183,7 @@ func (c *certifier) emptyCache(first, last int) {
 
 // unasked notes memory that the driver gave and nobody asked for.
 func (c *certifier) unasked(first, last int) {
-	c.d.begin(first, last, false, 0)
+	c.d.begin(first, last, false, request{})
 	c.d.finish()
 }
 
@@ -186,16 +218,16 @@ func (c *certifier) handle(entry int, w *window) {
 // born replays a birth. One that no "alloc" entry records is only replayed so
 // that its free has something to free.
 func (c *certifier) born(alloc uint32, entry int, w *window) {
-	request := c.r.Timeline.Allocs[alloc].Requested
+	size := c.r.Timeline.Allocs[alloc].Requested
 	stream := c.s.Streams[c.r.Timeline.Allocs[alloc].Stream]
 	if w == nil {
-		c.d.begin(max(entry, 0), max(entry, 0), false, 0)
-		c.handles[alloc], _ = c.a.Malloc(request, stream, 0)
+		c.d.begin(max(entry, 0), max(entry, 0), false, request{size: size})
+		c.handles[alloc], _ = c.a.Malloc(size, stream, 0)
 		return
 	}
 	pool := c.poolOf(entry)
-	c.d.begin(w.first, w.last, false, pool)
-	h, err := c.a.Malloc(request, stream, pool)
+	c.d.begin(w.first, w.last, false, request{size, pool})
+	h, err := c.a.Malloc(size, stream, pool)
 	c.d.finish()
 	if err != nil {
 		c.note(entry, fmt.Sprintf("recorded at %#x; replayed: %v", c.r.Trace.Addr[entry], err))
@@ -212,7 +244,7 @@ func (c *certifier) born(alloc uint32, entry int, w *window) {
 // failed replays a request that the recorded driver could not serve.
 func (c *certifier) failed(entry int, w *window) {
 	pool := c.poolOf(entry)
-	c.d.begin(w.first, w.last, true, pool)
+	c.d.begin(w.first, w.last, true, request{c.r.Trace.Size[entry], pool})
 	h, err := c.a.Malloc(c.r.Trace.Size[entry], c.s.Streams[c.r.Trace.Stream[entry]], pool)
 	c.d.finish()
 	if err == nil {

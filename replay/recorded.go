@@ -12,10 +12,11 @@ import (
 // Whatever the allocator asks for and the trace does not have is a mismatch, and
 // is granted at an address that no recording has.
 type recordedDriver struct {
-	trace *snapshot.Trace
-	a     *allocator.Allocator
-	note  func(entry int, text string)
-	spare *allocator.Card // for what the trace does not have
+	trace   *snapshot.Trace
+	streams []uint64 // handles, by the trace's indexes
+	a       *allocator.Allocator
+	note    func(entry int, text string)
+	spare   *allocator.Card // for what the trace does not have
 
 	at, end int   // the segment entries that the present action may still use
 	refuse  bool  // beyond them: the request is recorded as failed
@@ -23,8 +24,14 @@ type recordedDriver struct {
 	run     releaseRun
 
 	segments, releases Count
-	pool               allocator.PoolID            // of the present action
+	request            request
 	pools              map[uint64]allocator.PoolID // private pools, by address of the segment
+}
+
+// request is what the present action asks for; nothing, where it releases.
+type request struct {
+	size int64
+	pool allocator.PoolID
 }
 
 // releaseRun is consecutive entries by which the driver got memory back.
@@ -36,8 +43,8 @@ type releaseRun struct {
 
 var _ allocator.Driver = (*recordedDriver)(nil)
 
-func newRecordedDriver(trace *snapshot.Trace, note func(int, string)) *recordedDriver {
-	d := &recordedDriver{trace: trace, note: note, spare: allocator.NewCard(0, 0),
+func newRecordedDriver(trace *snapshot.Trace, streams []uint64, note func(int, string)) *recordedDriver {
+	d := &recordedDriver{trace: trace, streams: streams, note: note, spare: allocator.NewCard(0, 0),
 		run: releaseRun{missing: map[uint64]int{}}, pools: map[uint64]allocator.PoolID{}}
 	for i, action := range trace.Action {
 		switch {
@@ -58,14 +65,18 @@ func takes(a snapshot.Action) bool { return a == snapshot.SegmentFree || a == sn
 
 // begin opens the entries from first to before last to one action of the
 // program.
-func (d *recordedDriver) begin(first, last int, refuse bool, pool allocator.PoolID) {
-	d.at, d.end, d.refuse, d.pool = first, last, refuse, pool
+func (d *recordedDriver) begin(first, last int, refuse bool, r request) {
+	d.at, d.end, d.refuse, d.request = first, last, refuse, r
 	d.retries = d.a.Stats().NumAllocRetries
 	d.openRun()
 }
 
-// openRun collects the releases at the present entry, if there are any.
+// openRun collects the releases at the present entry, if there are any and no
+// run is open.
 func (d *recordedDriver) openRun() {
+	if d.run.open {
+		return
+	}
 	for d.at < d.end && d.trace.Action[d.at] == snapshot.FreeCompleted {
 		d.at++ // while it waited for all streams
 	}
@@ -123,7 +134,7 @@ func (d *recordedDriver) finish() {
 // grant answers a request for memory: the entry that grants it, −1 for memory
 // that the trace does not have, false for a refusal.
 func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64) (int, bool) {
-	if d.run.open {
+	for d.openRun(); d.run.open; d.openRun() {
 		// While recorded releases are to come, the recorded driver had refused.
 		// After the last attempt to make room, they will not come any more.
 		if len(d.run.missing) > 0 && d.a.Stats().NumAllocRetries == d.retries {
@@ -139,7 +150,6 @@ func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64) 
 	}
 	entry := d.at
 	d.at++
-	d.openRun()
 	sameAddress := action == snapshot.SegmentAlloc || d.trace.Addr[entry] == addr
 	if d.trace.Action[entry] != action || d.trace.Size[entry] != size || !sameAddress {
 		d.note(entry, fmt.Sprintf("%s of %d bytes at %#x is recorded, %s of %d bytes at %#x is replayed",
@@ -152,6 +162,10 @@ func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64) 
 
 // give matches a release with the recorded ones.
 func (d *recordedDriver) give(action snapshot.Action, addr uint64, size int64) {
+	if len(d.run.missing) == 0 {
+		d.closeRun()
+		d.openRun()
+	}
 	entry, ok := d.run.missing[addr]
 	if d.run.open && ok && d.trace.Action[entry] == action && d.trace.Size[entry] == size {
 		delete(d.run.missing, addr)
@@ -171,8 +185,8 @@ func (d *recordedDriver) Alloc(size int64, stream uint64) (uint64, bool) {
 		return d.spare.Alloc(size, stream)
 	}
 	addr := d.trace.Addr[entry]
-	if d.pool != 0 {
-		d.pools[addr] = d.pool
+	if d.request.pool != 0 {
+		d.pools[addr] = d.request.pool
 	}
 	return addr, true
 }
@@ -181,10 +195,13 @@ func (d *recordedDriver) Alloc(size int64, stream uint64) (uint64, bool) {
 func (d *recordedDriver) Free(addr uint64, size int64) { d.give(snapshot.SegmentFree, addr, size) }
 
 // Reserve implements allocator.Driver. A reservation is not recorded; its base
-// is where it is mapped first.
+// is where it is mapped first, perhaps only later, when the driver refuses now.
 func (d *recordedDriver) Reserve(size int64, stream uint64) (uint64, bool) {
-	for i := d.at; i < d.end; i++ {
-		if d.trace.Action[i] == snapshot.SegmentMap {
+	settings := d.a.Settings()
+	small := settings.RoundSize(d.request.size) <= allocator.SmallSize
+	for i := d.at; i < d.trace.Len(); i++ {
+		if d.trace.Action[i] == snapshot.SegmentMap && d.streams[d.trace.Stream[i]] == stream &&
+			mapsFor(d.trace, i, uint32(d.request.pool), small, &settings) {
 			return d.trace.Addr[i], true
 		}
 	}

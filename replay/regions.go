@@ -58,24 +58,24 @@ func (u *undo) find(addr uint64) (int, bool) {
 // remove takes bytes away that an entry added. Mapped ranges lie merged in a
 // snapshot, so what is left on either side stays.
 func (u *undo) remove(addr uint64, size int64) {
-	i, found := u.find(addr)
-	if !found || size <= 0 {
-		return
-	}
-	g := u.regions[i]
-	end := min(addr+uint64(size), g.end)
+	end := addr + uint64(size)
+	first, _ := u.find(addr)
+	last := first
 	var rest []region
-	if g.addr < addr {
-		left := g
-		left.end = addr
-		rest = append(rest, left)
+	for ; last < len(u.regions) && u.regions[last].addr < end; last++ {
+		g := u.regions[last]
+		if g.addr < addr {
+			left := g
+			left.end = addr
+			rest = append(rest, left)
+		}
+		if end < g.end {
+			right := g
+			right.addr = end
+			rest = append(rest, right)
+		}
 	}
-	if end < g.end {
-		right := g
-		right.addr = end
-		rest = append(rest, right)
-	}
-	u.regions = slices.Replace(u.regions, i, i+1, rest...)
+	u.regions = slices.Replace(u.regions, first, max(first, last), rest...)
 }
 
 // add puts bytes back that entry i gave to the driver.
@@ -208,7 +208,7 @@ func lowestMapped(s *snapshot.Snapshot, r *snapshot.Recording, v virtualRange, s
 			if mapped -= size; mapped <= 0 {
 				return base
 			}
-		case action == snapshot.SegmentMap && v.stream == s.Streams[trace.Stream[i]] && mapsFor(trace, i, v, settings):
+		case action == snapshot.SegmentMap && v.stream == s.Streams[trace.Stream[i]] && mapsFor(trace, i, v.pool, v.small, settings):
 			if addr < v.end+reservation && v.end < addr+reservation {
 				mapped += size
 				base = min(base, addr)
@@ -221,15 +221,15 @@ func lowestMapped(s *snapshot.Snapshot, r *snapshot.Recording, v virtualRange, s
 
 // mapsFor reports whether a map entry serves the pool of an expandable segment:
 // the allocation that follows it tells.
-func mapsFor(trace *snapshot.Trace, i int, v virtualRange, settings *allocator.Settings) bool {
-	if trace.Pool != nil && trace.Pool[i] != v.pool {
+func mapsFor(trace *snapshot.Trace, i int, pool uint32, small bool, settings *allocator.Settings) bool {
+	if trace.Pool != nil && trace.Pool[i] != pool {
 		return false
 	}
 	for ; i < trace.Len(); i++ {
 		switch trace.Action[i] {
 		case snapshot.Alloc, snapshot.OutOfMemory:
 			n := trace.Size[i]
-			return n > 0 && n <= allocator.MaxRequest && (settings.RoundSize(n) <= allocator.SmallSize) == v.small
+			return n > 0 && n <= allocator.MaxRequest && (settings.RoundSize(n) <= allocator.SmallSize) == small
 		}
 	}
 	return false
