@@ -6,6 +6,7 @@ import (
 	"floodmark/account"
 	"floodmark/enginelog"
 	"floodmark/internal/source"
+	"floodmark/model/hfmodel"
 	"floodmark/record"
 	"floodmark/snapshot"
 )
@@ -35,9 +36,18 @@ func OpenSource(src source.Source) (Evidence, error) {
 			return evidence, err
 		}
 	}
-	return nil, (&source.FormatError{File: src.Name(), Offset: -1, Err: source.ErrNotThisFormat,
-		Msg: "is no evidence that this version reads"}).
-		WithHint("it reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), out-of-memory texts, and records that floodmark wrote")
+	return nil, notRecognised(src)
+}
+
+// notRecognised says what would have been, and where a model's configuration
+// belongs.
+func notRecognised(src source.Source) error {
+	e := &source.FormatError{File: src.Name(), Offset: -1, Err: source.ErrNotThisFormat,
+		Msg: "is not a file that explain reads"}
+	if m, err := hfmodel.Read(src); err == nil && m != nil {
+		return e.WithHint("it is the configuration of a model: floodmark estimate %s", src.Name())
+	}
+	return e.WithHint("it reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), out-of-memory texts, and records that floodmark wrote")
 }
 
 func openRecord(src source.Source) (Evidence, error) {

@@ -105,7 +105,7 @@ func (p *Preparation) Accounts() []account.Account { return []account.Account{p.
 // Record is the preparation as an estimate document.
 func (p *Preparation) Record(tool record.Tool) any {
 	r := &record.Estimate{
-		Head:   record.Head{Envelope: record.NewEnvelope(record.KindEstimate, tool, nil), Parallel: single()},
+		Head:   record.Head{Envelope: record.NewEnvelope(record.KindEstimate, tool, nil)},
 		Model:  record.ModelFacts{Parameters: &p.Parameters, WeightsBytes: &p.WeightsBytes},
 		Engine: record.Engine{Name: "none"},
 		Preparation: &record.Preparation{
@@ -119,7 +119,7 @@ func (p *Preparation) Record(tool record.Tool) any {
 		r.Preparation.Caveats = append(r.Preparation.Caveats, fmt.Sprintf(
 			"%d bits is a theoretical payload: uniform, compact, without the scales and metadata that a real format stores, and with no module kept wider", p.Bits))
 	}
-	rank := record.Rank{Ranks: []int{0}, Terms: termRecords(p.account), Peak: peakRecord(p.account)}
+	rank := record.Rank{Ranks: []int{0}, Terms: termRecords(p.account, p.formulas()), Peak: peakRecord(p.account)}
 	for _, phase := range p.account.Phases {
 		rank.Phases = append(rank.Phases, phaseRecord(phase))
 	}
@@ -132,7 +132,10 @@ func (p *Preparation) Record(tool record.Tool) any {
 	return r
 }
 
-// single is one rank that holds everything.
-func single() record.Parallel {
-	return record.Parallel{TensorParallel: 1, PipelineParallel: 1, DataParallel: 1, ExpertParallel: 1, ContextParallel: 1}
+// formulas are the rules that the figures of a preparation name.
+func (p *Preparation) formulas() []account.Formula {
+	return []account.Formula{{
+		ID: "weights.uniform", Rule: "parameters × bits ÷ 8, rounded up to a byte",
+		Source: "arithmetic", Worked: "7,000,000,000 × 16 bits is 14,000,000,000 bytes",
+	}}
 }

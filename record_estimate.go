@@ -41,7 +41,7 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 			Generated: dimension(w, workload.Generated),
 			Sequences: dimension(w, workload.Sequences),
 			Batch:     dimension(w, workload.Batch)},
-		Parallel: record.Parallel{
+		Parallel: &record.Parallel{
 			TensorParallel:   max(1, w.Mesh.TensorParallel),
 			PipelineParallel: max(1, w.Mesh.PipelineParallel),
 			DataParallel:     max(1, w.Mesh.DataParallel),
@@ -103,7 +103,7 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 }
 
 func (p *Prediction) rank(a account.Account) record.Rank {
-	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a)}
+	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a, p.Engine.Formulas())}
 	if b, ok := p.Budgets[a.Ranks[0]]; ok {
 		r.Device = deviceRecord(b)
 		v := fit.Decide(fit.Calculated, []account.Account{a}, p.Budgets)
@@ -180,12 +180,16 @@ func shareRecords(a account.Account, phase account.Phase) []record.Share {
 
 // termRecords lists each term once, with the phases from and to which it holds
 // bytes and its highest figure over them.
-func termRecords(a account.Account) []record.Term {
+func termRecords(a account.Account, formulas []account.Formula) []record.Term {
 	peak, _ := highest(a)
+	rules := map[string]string{}
+	for _, f := range formulas {
+		rules[f.ID] = f.Rule
+	}
 	var terms []record.Term
 	for i, t := range a.Terms {
 		r := record.Term{ID: string(t.ID), Category: string(t.Category), Origin: string(t.Origin),
-			Scope: string(t.Scope), Formula: record.Text(t.Counter), Source: record.Text(t.Source)}
+			Scope: string(t.Scope), Formula: record.Text(t.Counter), Rule: record.Text(rules[t.Counter]), Source: record.Text(t.Source)}
 		var held []account.Figure
 		for _, phase := range a.Phases {
 			for _, s := range phase.AtPeak {

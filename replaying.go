@@ -138,7 +138,7 @@ func (d *ReplayedDevice) try(ctx context.Context, r ReplayRequest, rules allocat
 // Record is the replay as a document.
 func (r *Replayed) Record(tool record.Tool) any {
 	document := &record.Replay{
-		Head:   record.Head{Envelope: record.NewEnvelope(record.KindReplay, tool, nil), Parallel: single()},
+		Head:   record.Head{Envelope: record.NewEnvelope(record.KindReplay, tool, nil)},
 		Source: r.Name,
 	}
 	for _, d := range r.Devices {

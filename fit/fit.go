@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"math"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -88,8 +89,9 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 	for i, phase := range a.Phases {
 		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low()}
 		j.Rank = rank
-		// Of phases that need the same, the later one holds what came before it.
-		if i == 0 || !answer.worse(j) {
+		// Of phases that need the same, a run dies in the first; what is open is
+		// open in the last, which holds what came before it.
+		if i == 0 || j.worse(answer) || (!answer.worse(j) && j.Value != DoesNotFit) {
 			answer = j
 		}
 	}
@@ -100,40 +102,87 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 // capacity does not fit; the high of process, with what others hold, within the
 // lowest plausible capacity fits; anything else cannot be told.
 func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict {
-	v := Verdict{Value: CannotTell, Phase: phase.ID, Term: largest(a, phase)}
-	process := phase.Peak(account.Process).Figure
-	all := account.Sum(account.Provenance{Scope: account.Device}, process, budget.Others)
-	v.Headroom = budget.Capacity.Minus(all, account.Provenance{Scope: account.Device})
-
-	if highest, known := budget.Capacity.High(); known {
-		for _, peak := range phase.Peaks {
-			least, fits := leastOnCard(peak.Figure, budget.Others)
-			if peak.Figure.Scope == account.Host || (fits && least <= highest) {
-				continue
-			}
+	device := account.Provenance{Origin: account.Calculated, Scope: account.Device}
+	all := account.Sum(device, phase.Peak(account.Process).Figure, budget.Others)
+	v := Verdict{Value: CannotTell, Phase: phase.ID, Headroom: budget.Capacity.Minus(all, device)}
+	highest, bounded := budget.Capacity.High()
+	if bounded {
+		if peak, least, over := above(phase, budget, highest); over {
 			v.Value = DoesNotFit
-			v.Reasons = []string{tooMuch(phase, peak.Figure, budget, highest)}
-			v.Headroom = budget.Capacity.Minus(account.Exact(least, account.Provenance{}), account.Provenance{Scope: peak.Figure.Scope})
+			v.Term = binding(a, phase, highest-budget.Others.Low())
+			v.Reasons = []string{tooMuch(phase, peak, budget, highest),
+				"it is short of " + show(least-highest) + " at least"}
 			return v
 		}
 	}
 	need, known := all.High()
 	switch {
 	case phase.Failed != "":
+		v.Term = largest(a, phase)
 		v.Reasons = []string{fmt.Sprintf("the recorded run failed in %s, so its readings are lower bounds", phase.ID)}
 	case !known:
-		v.Term = firstUnknown(a, phase, v.Term)
-		v.Reasons = []string{fmt.Sprintf("%s: %s", phase.ID, all.Reason())}
-	case !budget.Capacity.Known() && budget.Capacity.Low() == 0:
-		v.Reasons = []string{"the capacity of " + budget.Card + " is not known"}
+		v.Term, v.Reasons = open(a, phase, all)
+	case !bounded:
+		v.Term = largest(a, phase)
+		v.Reasons = []string{"the capacity of " + budget.Card + " is not known: " + budget.Capacity.Reason()}
 	case need <= budget.Capacity.Low():
-		v.Value = Fits
+		v.Value, v.Term = Fits, largest(a, phase)
 	default:
-		v.Term = widest(a, phase, v.Term)
+		v.Term = widest(a, phase, largest(a, phase))
 		v.Reasons = []string{fmt.Sprintf("%s: the process needs up to %s and %s has at least %s",
 			phase.ID, show(need), budget.Card, show(budget.Capacity.Low()))}
 	}
 	return v
+}
+
+// above finds the scope whose low is furthest above the capacity.
+func above(phase account.Phase, budget Budget, highest int64) (peak account.Figure, least int64, over bool) {
+	for _, p := range phase.Peaks {
+		if p.Figure.Scope == account.Host {
+			continue
+		}
+		n, fits := leastOnCard(p.Figure, budget.Others)
+		if !fits {
+			n = math.MaxInt64
+		}
+		if n > highest && (!over || n > least) {
+			peak, least, over = p.Figure, n, true
+		}
+	}
+	return peak, least, over
+}
+
+// open lists the terms that nobody can bound, the first of them named.
+func open(a account.Account, phase account.Phase, all account.Figure) (account.TermID, []string) {
+	var id account.TermID
+	var reasons []string
+	for _, s := range phase.AtPeak {
+		if s.Bytes.Known() {
+			continue
+		}
+		if id == "" {
+			id = a.Terms[s.Term].ID
+		}
+		reasons = append(reasons, fmt.Sprintf("%s: %s: %s", phase.ID, a.Terms[s.Term].ID, s.Bytes.Reason()))
+	}
+	if id == "" {
+		return largest(a, phase), []string{fmt.Sprintf("%s: %s", phase.ID, all.Reason())}
+	}
+	return id, reasons
+}
+
+// binding is the term with which the known bytes of a peak first exceed the
+// capacity, when terms are taken in the order in which they come to be.
+func binding(a account.Account, phase account.Phase, capacity int64) account.TermID {
+	sum := int64(0)
+	for _, s := range phase.AtPeak {
+		n, fits := bytesize.Add(sum, s.Bytes.Low())
+		if !fits || n > capacity {
+			return a.Terms[s.Term].ID
+		}
+		sum = n
+	}
+	return largest(a, phase)
 }
 
 // leastOnCard is the least that a card must hold when a scope of one process
@@ -166,16 +215,6 @@ func largest(a account.Account, phase account.Phase) account.TermID {
 		}
 	}
 	return id
-}
-
-// firstUnknown is the first term at the peak that nobody can bound.
-func firstUnknown(a account.Account, phase account.Phase, otherwise account.TermID) account.TermID {
-	for _, s := range phase.AtPeak {
-		if !s.Bytes.Known() {
-			return a.Terms[s.Term].ID
-		}
-	}
-	return otherwise
 }
 
 // widest is the term whose interval is the widest.

@@ -161,3 +161,11 @@ func (m *Model) Formats() map[dtype.Format]int64 {
 	}
 	return formats
 }
+
+// WhyNoBytes says why [Tensor.Bytes] has no answer.
+func WhyNoBytes(t Tensor) string {
+	if t.Stored == dtype.Unknown {
+		return "the model's configuration does not say in which format the weights are stored (torch_dtype)"
+	}
+	return "the shape of " + t.Name + " is beyond what 63 bits count"
+}

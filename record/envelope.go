@@ -89,10 +89,10 @@ type Input struct {
 // Head is what every record about a piece of work carries.
 type Head struct {
 	Envelope
-	Trial    Trial    `json:"trial"`
-	Workload Workload `json:"workload"`
-	Parallel Parallel `json:"parallel"`
-	Inputs   []Input  `json:"inputs"`
+	Trial    Trial     `json:"trial"`
+	Workload Workload  `json:"workload"`
+	Parallel *Parallel `json:"parallel"` // null where evidence does not say
+	Inputs   []Input   `json:"inputs"`
 }
 
 // Interval splits a figure into the three fields of a record: the exact count,

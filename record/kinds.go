@@ -136,7 +136,8 @@ type Term struct {
 	Reason          *string `json:"reason"` // why it is zero or unknown
 	Origin          string  `json:"origin"` // calculated, fitted, observed, assumed
 	Scope           string  `json:"scope"`
-	Formula         *string `json:"formula"`
+	Formula         *string `json:"formula"` // the id of the rule
+	Rule            *string `json:"rule"`    // the rule in words and symbols
 	Source          *string `json:"source"`
 }
 

@@ -2,8 +2,11 @@ package eager
 
 import (
 	"context"
+	"fmt"
 
 	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
 	"floodmark/estimate"
 	"floodmark/model"
 	"floodmark/timeline"
@@ -21,13 +24,13 @@ func (Engine) Formulas() []account.Formula {
 	return []account.Formula{
 		{
 			ID:     "weights.stored",
-			Rule:   "Σ over the rank's tensors of their bytes in the stored format, shared storage once",
+			Rule:   "the stored bytes of each tensor of the rank, shared storage once",
 			Source: "https://pytorch.org/docs/stable/tensor_attributes.html (element sizes)",
 			Worked: "7,000,000,000 elements of 2 bytes are 14,000,000,000 bytes",
 		},
 		{
 			ID:     kvFormula,
-			Rule:   "Σ over layers of KV heads × (key dim + value dim) × positions × sequences × bytes of the cache's format, K and V combined",
+			Rule:   "Σ layers: KV heads × (key + value dim) × positions × sequences × bytes of the format; K and V combined",
 			Source: "https://huggingface.co/docs/transformers/kv_cache",
 			Worked: "32 layers × 8 × (128 + 128) × 8,192 × 1 × 2 bytes = 1,073,741,824 bytes",
 		},
@@ -44,10 +47,12 @@ func (e Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result,
 		b.span(account.PhasePrefill)
 		b.span(account.PhaseDecode)
 		b.cache()
+		b.warnBeyond()
 	default:
 		b.span(account.PhaseForward)
 	}
 	b.unpredicted()
+	b.toTheEnd()
 	return estimate.Result{Timeline: b.tl}, nil
 }
 
@@ -72,7 +77,7 @@ func (b *builder) load() {
 		}
 		bytes, fits := t.Stored.Size(local.Shape)
 		if !fits {
-			unknown[category] = account.Unknown("the size of "+t.Name+" is not known", b.tl.Terms[term].Provenance)
+			unknown[category] = account.Unknown(model.WhyNoBytes(t), b.tl.Terms[term].Provenance)
 			continue
 		}
 		b.tl.Events = append(b.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: uint32(len(b.tl.Allocs))})
@@ -81,7 +86,7 @@ func (b *builder) load() {
 	b.tl.Phases = append(b.tl.Phases, timeline.Span{Phase: account.PhaseModelLoad, Last: len(b.tl.Events)})
 	for _, category := range account.Categories() {
 		if f, ok := unknown[category]; ok {
-			b.bound(terms[category], 0, f)
+			b.bound(terms[category], 0, last, f)
 		}
 	}
 	b.notUnderstood(terms)
@@ -98,7 +103,7 @@ func (b *builder) notUnderstood(terms map[account.Category]uint32) {
 		term = b.term(account.TermWeights, account.CategoryParameter, account.Provenance{Origin: account.Calculated, Scope: account.Requested})
 	}
 	u := b.in.Model.Unknown[0]
-	b.bound(term, 0, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
+	b.bound(term, 0, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
 }
 
 func loadTerm(c account.Category) account.TermID {
@@ -128,16 +133,29 @@ func (b *builder) term(id account.TermID, c account.Category, p account.Provenan
 	return uint32(len(b.tl.Terms) - 1)
 }
 
-// bound holds a figure from span first to the last one.
-func (b *builder) bound(term uint32, first int, f account.Figure) {
-	b.tl.Bounds = append(b.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: int32(len(b.tl.Phases) - 1), Figure: f})
+// last is the To of a bound that is held to the end: which span that is, is
+// known only when all are written.
+const last = int32(-1)
+
+// bound holds a figure from span first to span to.
+func (b *builder) bound(term uint32, first int, to int32, f account.Figure) {
+	b.tl.Bounds = append(b.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: to, Figure: f})
+}
+
+// toTheEnd gives the bounds that are held to the end their last span.
+func (b *builder) toTheEnd() {
+	for i := range b.tl.Bounds {
+		if b.tl.Bounds[i].To == last {
+			b.tl.Bounds[i].To = int32(len(b.tl.Phases) - 1)
+		}
+	}
 }
 
 // unpredicted writes a row for everything else that can hold bytes, so that
 // what is missing is seen.
 func (b *builder) unpredicted() {
 	row := func(id account.TermID, c account.Category, first int, f account.Figure) {
-		b.bound(b.term(id, c, f.Provenance), first, f)
+		b.bound(b.term(id, c, f.Provenance), first, last, f)
 	}
 	requested := account.Provenance{Origin: account.Calculated, Scope: account.Requested}
 	process := account.Provenance{Origin: account.Calculated, Scope: account.Process}
@@ -152,7 +170,7 @@ func (b *builder) unpredicted() {
 	row(account.TermCommunication, account.CategoryCommunication, 0,
 		account.Zero("one rank has nobody to talk to", process))
 	row(account.TermContext, account.CategoryContext, 0,
-		account.Unknown("the CUDA context and libraries are not predicted by this version; measure them with the environment command", process))
+		account.Unknown("the CUDA context and libraries are not predicted by this version", process))
 	row(account.TermAllocatorCache, account.CategoryAllocatorCache, 0,
 		account.Unknown("what the caching allocator holds unused is not predicted by this version",
 			account.Provenance{Origin: account.Calculated, Scope: account.Reserved}))
@@ -161,30 +179,61 @@ func (b *builder) unpredicted() {
 // kvFormula is the id of the rule for the KV cache.
 const kvFormula = "kv.attention"
 
-// cache is the payload of the KV cache once the declared length is reached, in
-// the last phase; the cache grows there from nothing.
+// cache is the payload of the KV cache: after prefill it holds the context, and
+// by the end of decode what was generated too. A dimension that nobody declared
+// leaves a lower bound.
 func (b *builder) cache() {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: kvFormula,
 		Source: "https://huggingface.co/docs/transformers/kv_cache"}
 	term := b.term(account.TermKVCache, account.CategoryKVCache, p)
-	if missing := b.in.Workload.Missing(); len(missing) > 0 {
-		b.bound(term, 1, account.Unknown("the workload does not say: "+join(missing), p))
+	declared := func(d workload.Dimension) int64 {
+		n, _ := b.in.Workload.Dimension(d)
+		return n
+	}
+	context, generated, sequences := declared(workload.Context), declared(workload.Generated), declared(workload.Sequences)
+	perPosition := b.perPosition(p)
+	payload := func(positions int64) account.Figure {
+		f := perPosition.Times(positions).Times(sequences)
+		if missing := b.in.Workload.Missing(); len(missing) > 0 {
+			return account.AtLeast(f.Low(), "the workload does not say: "+join(missing), p)
+		}
+		return f
+	}
+	total, fits := bytesize.Add(context, generated)
+	b.bound(term, prefillSpan, prefillSpan, payload(context))
+	if !fits {
+		b.bound(term, decodeSpan, decodeSpan, account.Unknown(bytesize.ErrOverflow.Error(), p))
 		return
 	}
-	context, _ := b.in.Workload.Dimension(workload.Context)
-	generated, _ := b.in.Workload.Dimension(workload.Generated)
-	sequences, _ := b.in.Workload.Dimension(workload.Sequences)
-	perPosition := b.perPosition(p)
 	// The last generated position is never fed back, but its place is charged:
 	// engines reserve it, and one position is far below any margin.
-	payload := perPosition.Times(context + generated).Times(sequences)
-	b.bound(term, 1, payload)
+	b.bound(term, decodeSpan, decodeSpan, payload(total))
+}
+
+// The spans of a generation, after model_load.
+const (
+	prefillSpan = 1
+	decodeSpan  = 2
+)
+
+// warnBeyond says so when the lengths go beyond what the model declares.
+func (b *builder) warnBeyond() {
+	context, _ := b.in.Workload.Dimension(workload.Context)
+	generated, _ := b.in.Workload.Dimension(workload.Generated)
+	most := int64(b.in.Model.MaxPosition)
+	if total, fits := bytesize.Add(context, generated); most > 0 && (!fits || total > most) {
+		b.tl.Warnings = append(b.tl.Warnings, account.Warning{Code: "beyond_max_position",
+			Text: fmt.Sprintf("the workload's positions go beyond the %d that the model's configuration declares", most)})
+	}
 }
 
 func (b *builder) perPosition(p account.Provenance) account.Figure {
 	format := b.in.Workload.Precision.Cache
-	if format == 0 {
+	if format == dtype.Unknown {
 		format = b.in.Model.Compute
+	}
+	if format == dtype.Unknown {
+		return account.Unknown("neither the workload nor the model's configuration says in which format the cache is kept", p)
 	}
 	total := account.Exact(0, p)
 	for _, ref := range b.in.Plan.Layers {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,18 +23,18 @@ type estimateOptions struct {
 	context, generated, sequences string
 	gpu, platform                 string
 	parameters                    string
-	bits                          int
+	bits                          string
 	reserveGiB                    string
 }
 
 func (o *estimateOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.context, "context", "", "`positions` of one sequence before generation (8192, 8Ki)")
-	f.StringVar(&o.generated, "generated", "", "`positions` that generation adds to one sequence")
+	f.StringVar(&o.context, "context", "", "`positions` of one prompt, before generation (8192, 8Ki)")
+	f.StringVar(&o.generated, "generated", "", "`positions` that generation adds to each prompt")
 	f.StringVar(&o.sequences, "sequences", "", "`sequences` present together")
 	f.StringVar(&o.gpu, "gpu", "", "the `card` under every rank, by a name of the catalogue")
 	f.StringVar(&o.platform, "platform", "", "where the card is used: linux, wsl or windows (default: any of them)")
 	f.StringVar(&o.parameters, "parameters", "", "no model: a `count` of parameters in one uniform format")
-	f.IntVar(&o.bits, "bits", 16, "with --parameters: `bits` of one parameter")
+	f.StringVar(&o.bits, "bits", "16", "with --parameters: `bits` of one parameter")
 	f.StringVar(&o.reserveGiB, "reserve-gib", "0", "with --parameters: a reserve that you assume, in `GiB`")
 }
 
@@ -149,11 +150,15 @@ func (o *estimateOptions) prepare(args []string, card *device.Card, platform dev
 	if err != nil {
 		return nil, err
 	}
+	bits, err := strconv.Atoi(o.bits)
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("--bits: %q is not a whole number of bits", o.bits)}
+	}
 	reserve, err := bytesize.Parse(o.reserveGiB + " GiB")
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("--reserve-gib: %q is not a number of GiB", o.reserveGiB)}
 	}
-	p, err := floodmark.Prepare(parameters, o.bits, reserve, card, platform)
+	p, err := floodmark.Prepare(parameters, bits, reserve, card, platform)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
@@ -208,7 +213,12 @@ func count(flag, text string) (int64, error) {
 		return 0, wrong
 	}
 	r.Mul(r, new(big.Rat).SetInt64(factor))
-	if !r.IsInt() || r.Sign() < 0 || !r.Num().IsInt64() {
+	switch {
+	case r.Sign() < 0:
+		return 0, &usageError{err: fmt.Errorf("%s: %q is negative", flag, text)}
+	case r.IsInt() && !r.Num().IsInt64():
+		return 0, &usageError{err: fmt.Errorf("%s: %q does not fit in 63 bits", flag, text)}
+	case !r.IsInt():
 		return 0, wrong
 	}
 	return r.Num().Int64(), nil

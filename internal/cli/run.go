@@ -140,7 +140,7 @@ func (s *session) style() (report.Style, error) {
 	if err != nil {
 		return style, &usageError{err: fmt.Errorf("--unit: %w", err)}
 	}
-	style.Unit = unit
+	style.Unit = &unit
 	return style, nil
 }
 
@@ -177,9 +177,9 @@ which bytes it was.`,
 		return &usageError{err: err, hint: "see: " + cmd.CommandPath() + " --help"}
 	})
 	flags := root.PersistentFlags()
-	flags.BoolVar(&s.json, "json", s.json, "print a record as JSON, errors too")
+	flags.BoolVar(&s.json, "json", s.json, "print a record as JSON; errors too, on standard error")
 	flags.StringVarP(&s.output, "output", "o", "", "also write the record to this new `file`; an existing one is never overwritten")
-	flags.StringVar(&s.unit, "unit", "", "`unit` of tables: B, kB, MB, GB, KiB, MiB or GiB (default: one that fits)")
+	flags.StringVar(&s.unit, "unit", "", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
 	root.AddCommand(newEstimate(s), newExplain(s), newReplay(s), newGPUs(s))
 	return root
 }

@@ -24,11 +24,23 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 }
 
 // preparation is the answer to --parameters and --bits: arithmetic, with what
-// it leaves out.
+// it leaves out. Without a unit the same integers stand in GB and in GiB.
 func preparation(b *strings.Builder, p *record.Preparation, s Style) {
-	g := grid{columns: []column{{title: ""}, {title: "bytes", align: right}, {title: "GB", align: right}, {title: "GiB", align: right}, {title: "", prose: true}}}
+	units := []bytesize.Unit{bytesize.GB, bytesize.GiB}
+	if s.Unit != nil {
+		units = []bytesize.Unit{*s.Unit}
+	}
+	g := grid{columns: []column{{title: ""}, {title: "bytes", align: right}}}
+	for _, u := range units {
+		g.columns = append(g.columns, column{title: u.String(), align: right})
+	}
+	g.columns = append(g.columns, column{title: "", prose: true})
 	row := func(name string, n int64, note string) {
-		g.row(name, bytesize.Group(n), bytesize.Number(n, bytesize.GB), bytesize.Number(n, bytesize.GiB), note)
+		cells := []string{name, bytesize.Group(n)}
+		for _, u := range units {
+			cells = append(cells, bytesize.Number(n, u))
+		}
+		g.row(append(cells, note)...)
 	}
 	row("weights", p.WeightsBytes, fmt.Sprintf("calculated: %s parameters × %d bits", bytesize.Group(p.Parameters), p.Bits))
 	if p.ReserveBytes > 0 {
@@ -53,12 +65,7 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 	if m.Parameters != nil {
 		line = bytesize.Group(*m.Parameters) + " parameters"
 	}
-	weights := quantity{m.WeightsBytes, m.WeightsLowBytes, m.WeightsHighBytes}
-	unit := s.unit(weights)
-	line += " · weights " + weights.number(unit)
-	if weights.number(unit) != unknown {
-		line += " " + unit.String()
-	}
+	line += " · weights " + s.amount(quantity{m.WeightsBytes, m.WeightsLowBytes, m.WeightsHighBytes})
 	if formats := formatNames(m.StoredFormats); formats != "" {
 		line += " · stored as " + formats
 	}
@@ -83,19 +90,25 @@ func formatNames(formats []record.Format) string {
 func rank(b *strings.Builder, r record.Rank, s Style) {
 	fmt.Fprintf(b, "\n%s", s.bold(rankName(r)))
 	if d := r.Device; d != nil {
-		reported := quantity{d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes}
-		fmt.Fprintf(b, " on %s", d.Name)
-		if n := reported.number(bytesize.GiB); n != unknown {
-			fmt.Fprintf(b, ", which reports %s GiB", n)
-		} else {
-			fmt.Fprint(b, ", whose capacity nobody has reported")
-		}
+		fmt.Fprintf(b, " on %s, %s", d.Name, capacityOf(*d, s))
 	}
 	b.WriteString("\n")
 	phases(b, r.Phases, s)
 	if r.Peak != nil {
 		composition(b, r, s)
 	}
+}
+
+// capacityOf says what a card reports, and where an end of it is not a reading.
+func capacityOf(d record.Device, s Style) string {
+	reported := s.amount(quantity{d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes})
+	switch {
+	case reported == unknown:
+		return "whose capacity nobody has reported"
+	case d.Origin != nil && *d.Origin != "observed":
+		return "which reports " + reported + " (the low end is " + *d.Origin + ", not reported)"
+	}
+	return "which reports " + reported
 }
 
 func rankName(r record.Rank) string {
@@ -154,7 +167,7 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 		all = append(all, quantity{share.Bytes, share.LowBytes, share.HighBytes})
 	}
 	unit := s.unit(all...)
-	fmt.Fprintf(b, "\nthe peak is in %s\n", s.bold(r.Peak.Phase))
+	b.WriteString("\n" + paragraph(s, "", placed(r, s)))
 	g := grid{columns: []column{{title: "term"}, {title: unit.String(), align: right}, {title: "how it is known", prose: true}}}
 	terms := map[string]record.Term{}
 	for _, t := range r.Terms {
@@ -167,6 +180,14 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 	b.WriteString(g.render(s))
 }
 
+// placed says in which phase the peak is, as far as anybody knows.
+func placed(r record.Rank, s Style) string {
+	if r.Peak.Bytes != nil || r.Peak.HighBytes != nil {
+		return "the peak is in " + s.bold(r.Peak.Phase)
+	}
+	return "the known bytes stand highest in " + s.bold(r.Peak.Phase) + "; where the peak is depends on what is unknown"
+}
+
 // how says where a term's figure comes from, or why it has none.
 func how(t record.Term) string {
 	switch t.Status {
@@ -175,8 +196,8 @@ func how(t record.Term) string {
 	case "unknown":
 		return "unknown: " + text(t.Reason)
 	}
-	if t.Formula != nil {
-		return t.Origin + ": " + *t.Formula
+	if t.Rule != nil {
+		return t.Origin + ": " + *t.Rule
 	}
 	return t.Origin
 }
@@ -190,12 +211,11 @@ func verdict(b *strings.Builder, v record.Verdict, s Style) {
 	if v.Term != nil {
 		where = append(where, *v.Term)
 	}
-	fmt.Fprintf(b, "\n%s · %s · %s\n", s.verdict(v.Value, line), strings.Join(where, " · "), v.Basis)
-	headroom := quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}
-	if n := headroom.number(bytesize.GiB); n != unknown {
-		fmt.Fprintf(b, "headroom %s GiB\n", n)
+	fmt.Fprintf(b, "\n%s · %s · basis: %s\n", s.verdict(v.Value, line), strings.Join(where, " · "), v.Basis)
+	if n := s.amount(quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}); n != unknown {
+		fmt.Fprintf(b, "headroom %s\n", n)
 	}
 	for _, reason := range v.Reasons {
-		b.WriteString(paragraph(s, "  ", reason))
+		b.WriteString(paragraph(s, "    ", "  "+reason))
 	}
 }

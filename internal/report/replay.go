@@ -25,7 +25,7 @@ func replayDevice(b *strings.Builder, d record.ReplayDevice, s Style) {
 	certificate(b, d.Certificate, s)
 	if d.CapacityBytes != nil {
 		fmt.Fprintf(b, "a request failed in the recording: the driver could give %s to the allocator\n",
-			bytesize.Format(*d.CapacityBytes, bytesize.Suggest(*d.CapacityBytes)))
+			s.amount(quantity{exact: d.CapacityBytes}))
 	}
 	if len(d.WhatIf) > 0 {
 		whatIfs(b, d.WhatIf, s)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -13,9 +14,9 @@ import (
 
 // Style is how a report looks.
 type Style struct {
-	Width int           // columns of the terminal
-	Color bool          // emphasis by ANSI sequences
-	Unit  bytesize.Unit // the unit of every table; B asks for a fitting one
+	Width int            // columns of the terminal
+	Color bool           // emphasis by ANSI sequences
+	Unit  *bytesize.Unit // the unit of every figure; nil asks for a fitting one
 }
 
 // Text writes a record as a person reads it. It fails on a document that it
@@ -67,18 +68,32 @@ func (q quantity) number(u bytesize.Unit) string {
 }
 
 // fixed keeps a column's digits aligned: bytes whole, larger units with two
-// decimals.
+// decimals, and thousands apart.
 func fixed(n int64, u bytesize.Unit) string {
 	if u == bytesize.B {
 		return bytesize.Group(n)
 	}
-	return bytesize.Fixed(n, u, 2)
+	whole, decimals, _ := strings.Cut(bytesize.Fixed(n, u, 2), ".")
+	if units, err := strconv.ParseInt(whole, 10, 64); err == nil && units >= 1000 {
+		whole = bytesize.Group(units)
+	}
+	return whole + "." + decimals
+}
+
+// amount is one figure in a sentence: its number and its unit.
+func (s Style) amount(q quantity) string {
+	unit := s.unit(q)
+	n := q.number(unit)
+	if n == unknown {
+		return n
+	}
+	return n + " " + unit.String()
 }
 
 // unit chooses the unit of a table by its largest quantity.
 func (s Style) unit(all ...quantity) bytesize.Unit {
-	if s.Unit != bytesize.B {
-		return s.Unit
+	if s.Unit != nil {
+		return *s.Unit
 	}
 	var most int64
 	for _, q := range all {

@@ -38,7 +38,8 @@ func (e *FormatError) Error() string {
 		fmt.Fprintf(&b, "%s: ", visible(e.Field))
 	}
 	b.WriteString(visible(e.Msg))
-	if e.Err != nil {
+	// The sentinel is for programs; the message says it in words.
+	if e.Err != nil && !errors.Is(e.Err, ErrNotThisFormat) {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	return b.String()
