@@ -40,7 +40,7 @@ func (e snapshotEvidence) Record(tool record.Tool) any {
 		warnings = append(warnings, recording.Timeline.Warnings...)
 		r.Devices = append(r.Devices, deviceOf(recording))
 	}
-	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindSnapshot, tool, warnings), Parallel: single()}
+	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindSnapshot, tool, warnings)}
 	return r
 }
 
