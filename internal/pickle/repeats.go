@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	repeatSlots = 1 << 15
+	repeatBits  = 15
+	repeatSlots = 1 << repeatBits
 	// maxRepeat bounds the bytes of one remembered list: 200 references.
 	maxRepeat = 1000
 )
@@ -34,14 +35,14 @@ func (m *machine) repeated() (bool, error) {
 	if target.kind != List || target.bits != 0 {
 		return false, nil
 	}
-	run := referencesIn(m.in.buf[m.in.pos:])
+	run, hash := referencesIn(m.in.buf[m.in.pos:])
 	if run == nil {
 		return false, nil
 	}
 	if m.repeats.slots == nil {
 		m.repeats.slots = make([]repeat, repeatSlots)
 	}
-	known := &m.repeats.slots[mix(run)%repeatSlots]
+	known := &m.repeats.slots[hash>>(64-repeatBits)]
 	if bytes.Equal(known.references, run) && !m.memo.shared(*target) {
 		m.in.pos += len(run) + 1
 		m.marks = m.marks[:len(m.marks)-1]
@@ -64,35 +65,24 @@ func (m *machine) repeated() (bool, error) {
 	return true, nil
 }
 
-// referencesIn is the references up to an APPENDS; nil when something else
-// comes, or comes too late.
-func referencesIn(b []byte) []byte {
+// referencesIn is the references up to an APPENDS, and a hash of what they refer
+// to; nil when something else comes, or comes too late.
+func referencesIn(b []byte) (run []byte, hash uint64) {
+	const multiplier = 0x9e3779b97f4a7c15 // of Fibonacci hashing
 	b = b[:min(len(b), maxRepeat)]
-	for i := 0; i < len(b); {
+	for i := 0; i+5 <= len(b); {
 		switch b[i] {
 		case opLongBinGet:
+			hash = (hash ^ uint64(binary.LittleEndian.Uint32(b[i+1:]))) * multiplier
 			i += 5
 		case opBinGet:
+			hash = (hash ^ uint64(b[i+1])) * multiplier
 			i += 2
 		case opAppends:
-			return b[:i]
+			return b[:i], hash
 		default:
-			return nil
+			return nil, 0
 		}
 	}
-	return nil
-}
-
-// mix hashes bytes, eight at a time.
-func mix(b []byte) uint64 {
-	const multiplier = 0x9e3779b97f4a7c15
-	h := uint64(len(b))
-	for ; len(b) >= 8; b = b[8:] {
-		h = (h ^ binary.LittleEndian.Uint64(b)) * multiplier
-		h ^= h >> 32
-	}
-	for _, c := range b {
-		h = (h ^ uint64(c)) * multiplier
-	}
-	return h ^ h>>32
+	return nil, 0
 }
