@@ -42,6 +42,9 @@ func (m mixing) attends() bool { return m == full || m == sliding || m == chunke
 func (s section) attentionSizes(k *stack) attentionSizes {
 	a := attentionSizes{hidden: s.need(keyHidden), heads: s.need(keyHeads)}
 	a.kvHeads = s.or(keyKVHeads, a.heads)
+	if a.kvHeads > a.heads && !s.has(keyKVHeads) {
+		a.kvHeads = a.heads // the class's default belongs to its default of query heads
+	}
 	if k.attn.oneKV != "" && s.is(k.attn.oneKV) && !s.is(k.attn.oneKVNot) {
 		a.kvHeads = 1
 	}

@@ -47,7 +47,7 @@ func gptFamilies() []family {
 			attn: attention{bias: "yes", outBias: "!no_bias=true", kvAll: true}, ffn: dense{halved: true, bias: "!no_bias=true"}}}},
 		{types: "internlm2", classes: "InternLM2", stacks: []*stack{{names: "embed=model.tok_embeddings layers=model.layers final=model.norm head=output norms=attention_norm,ffn_norm" +
 			" qkv=attention.wqkv o=attention.wo gate=feed_forward.w1 up=feed_forward.w3 down=feed_forward.w2", attn: attentionBias("bias=true")}}},
-		{types: "chatglm", classes: "ChatGLM", base: "transformer.", rename: map[string]string{keyKVHeads: "multi_query_group_num"}, stacks: []*stack{{
+		{types: "chatglm", classes: "ChatGLM", base: "transformer.", rename: map[string]string{keyKVHeads: "multi_query_group_num", keyVocab: "padded_vocab_size|vocab_size"}, stacks: []*stack{{
 			names: "embed=transformer.embedding.word_embeddings layers=transformer.encoder.layers final=transformer.encoder.final_layernorm head=transformer.output_layer" +
 				" norms=input_layernorm,post_attention_layernorm qkv=self_attention.query_key_value o=self_attention.dense gate_up=mlp.dense_h_to_4h down=mlp.dense_4h_to_h",
 			attn: attention{bias: "add_qkv_bias", outBias: "add_bias_linear"}, ffn: dense{bias: "add_bias_linear"},

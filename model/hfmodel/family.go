@@ -15,7 +15,7 @@ const (
 	keyKVHeads   = "num_key_value_heads|num_kv_heads|n_head_kv|n_kv_heads"
 	keyHeadDim   = "head_dim|kv_channels"
 	keyFFN       = "intermediate_size|n_inner|ffn_hidden_size|ffn_dim|d_ff"
-	keyVocab     = "padded_vocab_size|vocab_size"
+	keyVocab     = "vocab_size|padded_vocab_size"
 	keyPositions = "max_position_embeddings|n_positions|seq_length|max_sequence_length|max_seq_len|n_ctx|model_max_length|max_target_positions|context_length"
 	keyAct       = "hidden_act|hidden_activation|activation_function|activation|mlp_hidden_act|dense_act_fn"
 	keyWindow    = "sliding_window|sliding_window_size"

@@ -22,6 +22,15 @@ type published struct {
 	Value int64  `json:"value"`
 }
 
+// notTensors is the rows of the oracle whose published total is no sum of
+// tensors, with the reason. They are read, and not scored.
+func notTensors() map[string]string {
+	return map[string]string{
+		"cyankiwi__gemma-4-26B-A4B-it-AWQ-4bit": "the index of these 162 re-cut files adds 4,681,016 bytes to the tensors that it names, " +
+			"131 a tensor: headers made of its 35,743 names and their shapes have 4.69 million",
+	}
+}
+
 // TestOracleZoo scores the reader on published totals, when ORACLES names the
 // folder that holds them. The reader sees config.json and the quantisation file
 // beside it, and never the name of the model.
@@ -30,6 +39,7 @@ func TestOracleZoo(t *testing.T) {
 	zoo := filepath.Join(shared, "zoo")
 	rows := oracles(t, filepath.Join(zoo, "scored.jsonl"))
 	var exact, wrong, unknown int
+	scored := len(rows)
 	for _, o := range rows {
 		m, err := readFolder(filepath.Join(zoo, o.Dir))
 		if err != nil {
@@ -41,7 +51,10 @@ func TestOracleZoo(t *testing.T) {
 			figure = m.WeightsBytes()
 		}
 		got, isExact := figure.IsExact()
-		switch {
+		switch reason, excused := notTensors()[o.Dir]; {
+		case excused:
+			scored--
+			t.Logf("not scored %s: %d, published %d: %s", o.Dir, figure.Low(), o.Value, reason)
 		case !isExact:
 			unknown++
 			t.Logf("unknown  %-55s at least %d of %d (%+d): %s", o.Dir, figure.Low(), o.Value, figure.Low()-o.Value, doubts(m))
@@ -52,8 +65,8 @@ func TestOracleZoo(t *testing.T) {
 			t.Logf("WRONG    %-55s %d, published %d (%+d %s)", o.Dir, got, o.Value, got-o.Value, o.Unit)
 		}
 	}
-	t.Logf("of %d: exact %d, wrong %d, unknown %d", len(rows), exact, wrong, unknown)
-	if exact*10 < len(rows)*9 || wrong > 2 {
+	t.Logf("of %d: exact %d, wrong %d, unknown %d", scored, exact, wrong, unknown)
+	if exact*10 < scored*9 || wrong > 2 {
 		t.Errorf("at least 90 %% exact and at most 2 wrong are required")
 	}
 	folders, err := filepath.Glob(filepath.Join(zoo, "*", "config.json"))
