@@ -35,14 +35,19 @@ type tenant struct {
 	size  int64
 	room  uint64 // its block ends here at the latest
 	exact bool
+	state allocator.BlockState
 }
 
 // startOf rebuilds the state before the first entry.
 func startOf(s *snapshot.Snapshot, r *snapshot.Recording, before []uint32, settings *allocator.Settings) start {
 	regions := undoSegments(s, r, settings)
 	tenants := make([]tenant, 0, len(before))
+	pending := requestedBefore(r)
 	for _, a := range before {
-		t := tenant{alloc: a, addr: r.Addresses[a], exact: r.Blocks[a] >= 0, size: r.Sizes[a]}
+		t := tenant{alloc: a, addr: r.Addresses[a], exact: r.Blocks[a] >= 0, size: r.Sizes[a], state: allocator.ActiveAllocated}
+		if _, ok := pending[a]; ok {
+			t.state = allocator.ActivePendingFree
+		}
 		if request := r.Timeline.Allocs[a].Requested; !t.exact && request >= 0 && request <= allocator.MaxRequest {
 			t.size = settings.RoundSize(request)
 		}
@@ -62,6 +67,21 @@ func startOf(s *snapshot.Snapshot, r *snapshot.Recording, before []uint32, setti
 	settle(r, regions, placed, settings)
 	st.build(s, r, regions, placed, settings)
 	return st
+}
+
+// requestedBefore is the allocations whose free was requested before the first
+// entry, and is completed later or never.
+func requestedBefore(r *snapshot.Recording) map[uint32]struct{} {
+	pending := map[uint32]struct{}{}
+	for k, e := range r.Timeline.Events {
+		if r.Entries[k] >= 0 {
+			break
+		}
+		if e.Kind == timeline.FreeRequested {
+			pending[e.Alloc] = struct{}{}
+		}
+	}
+	return pending
 }
 
 // place sorts allocations into regions; both are in address order.
@@ -176,7 +196,7 @@ func blocksOf(blocks []allocator.Block, owners []uint32, g region, tenants []ten
 	for _, t := range tenants {
 		free(t.addr)
 		blocks = append(blocks, allocator.Block{Addr: t.addr, Size: t.size,
-			Requested: r.Timeline.Allocs[t.alloc].Requested, State: allocator.ActiveAllocated})
+			Requested: r.Timeline.Allocs[t.alloc].Requested, State: t.state})
 		owners = append(owners, t.alloc)
 		at = t.addr + uint64(t.size)
 	}

@@ -105,8 +105,15 @@ func (r *Recorded) kept(ctx context.Context, o Options) (*Run, error) {
 		s.private = 1
 	}
 	card.Take(s.a.Reserved())
+	if o.Capacity > 0 && s.a.Reserved() > o.Capacity {
+		s.a.EmptyCache() // as a refusal before the recording would have
+	}
 	s.empty = r.empty
 	s.run = newRecorder(s.a, len(tl.Events), o.Curve)
+	if held := s.a.Reserved(); o.Capacity > 0 && held > o.Capacity {
+		s.stop(-1, 0, fmt.Errorf("%w: %d bytes were held before the first event", allocator.ErrOutOfMemory, held))
+		return s.run.finish(), nil
+	}
 	return s.play(ctx)
 }
 
