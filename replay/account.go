@@ -51,7 +51,7 @@ type accounting struct {
 	unattributed int
 	rounding     int
 
-	driver []int64 // bytes outside the allocator before and after each event; nil when there are none
+	driver []int64 // bytes outside the allocator, see follow
 	host   []int64
 }
 
@@ -72,39 +72,36 @@ func (b *accounting) term(id account.TermID, category account.Category) int {
 
 // outside follows the allocations that do not go through the allocator.
 func (b *accounting) outside() {
-	var driver, host int64
-	level := func(a uint32) *int64 {
-		switch b.tl.Allocs[a].Space {
-		case timeline.Driver:
-			return &driver
-		case timeline.Pinned, timeline.Host:
-			return &host
-		}
+	b.driver = b.follow(func(s timeline.Space) bool { return s == timeline.Driver })
+	b.host = b.follow(func(s timeline.Space) bool { return s == timeline.Pinned || s == timeline.Host })
+}
+
+// follow gives the bytes of some spaces before the first event and after each;
+// nil when nothing is allocated there.
+func (b *accounting) follow(in func(timeline.Space) bool) []int64 {
+	if !slices.ContainsFunc(b.tl.Allocs, func(a timeline.Alloc) bool { return in(a.Space) }) {
 		return nil
 	}
-	if !slices.ContainsFunc(b.tl.Allocs, func(a timeline.Alloc) bool { return a.Space >= timeline.Driver }) {
-		return
-	}
+	var level int64
 	for _, a := range b.tl.Before {
-		if l := level(a); l != nil {
-			*l += b.tl.Allocs[a].Requested
+		if in(b.tl.Allocs[a].Space) {
+			level += b.tl.Allocs[a].Requested
 		}
 	}
-	b.driver, b.host = []int64{driver}, []int64{host}
+	levels := []int64{level}
 	for _, e := range b.tl.Events {
-		if e.Kind == timeline.Born || e.Kind == timeline.FreeCompleted {
-			if l := level(e.Alloc); l != nil {
-				*l += b.tl.Delta(e)
-			}
+		if (e.Kind == timeline.Born || e.Kind == timeline.FreeCompleted) && in(b.tl.Allocs[e.Alloc].Space) {
+			level += b.tl.Delta(e)
 		}
-		b.driver, b.host = append(b.driver, driver), append(b.host, host)
+		levels = append(levels, level)
 	}
+	return levels
 }
 
 // bytesAt is the level of a scope at a moment, without bounds; false when that
 // scope is not known or the moment was not reached.
 func (b *accounting) bytesAt(s account.Scope, moment int) (int64, bool) {
-	if moment >= len(b.run.Curve) || (b.run.Curve == nil && len(b.tl.Events) > 0) {
+	if moment < -1 || moment >= len(b.run.Curve) || (b.run.Curve == nil && len(b.tl.Events) > 0) {
 		return 0, false
 	}
 	l := b.run.Start
@@ -241,13 +238,8 @@ func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (accou
 	best, moment = b.within(s, span, best, moment)
 	figures := []account.Figure{account.Exact(best, b.provenance(s))}
 	for _, x := range b.tl.Bounds {
-		first, last := b.reach(x)
-		switch {
-		case !inside(x.Figure.Scope, s):
-		case b.holds(x, moment, phase):
-			figures = append(figures, x.Figure)
-		case first < span.Last && span.First < last:
-			figures = append(figures, possibly(x.Figure))
+		if f, ok := b.bound(x, s, moment, phase); ok {
+			figures = append(figures, f)
 		}
 	}
 	figure := account.Sum(b.provenance(s), figures...)
@@ -255,6 +247,24 @@ func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (accou
 		figure = account.AtLeast(figure.Low(), "the phase did not end: "+stop.Err.Error(), b.provenance(s))
 	}
 	return account.Peak{Figure: figure, Moment: int64(moment)}, true
+}
+
+// bound is what a bound adds to the peak of a scope in a phase: all of it where
+// it is held at the peak's moment, perhaps nothing where it is held in another
+// part of the phase.
+func (b *accounting) bound(x timeline.Bound, s account.Scope, moment, phase int) (account.Figure, bool) {
+	if !inside(x.Figure.Scope, s) {
+		return account.Figure{}, false
+	}
+	if b.holds(x, moment, phase) {
+		return x.Figure, true
+	}
+	if phase >= len(b.tl.Phases) {
+		return account.Figure{}, false
+	}
+	first, last := b.reach(x)
+	span := b.tl.Phases[phase]
+	return possibly(x.Figure), first < span.Last && span.First < last
 }
 
 // within also counts a peak that rose and fell inside one event.

@@ -73,8 +73,8 @@ func (b *accounting) shares(held []int64, moment, phase int) []account.Share {
 	}
 	figures[b.rounding] = account.Exact(held[b.rounding]+level, p)
 	for _, x := range b.tl.Bounds {
-		if int64(x.Term) < int64(len(held)) && inside(x.Figure.Scope, account.Allocated) && b.holds(x, moment, phase) {
-			figures[x.Term] = account.Sum(p, figures[x.Term], x.Figure)
+		if f, ok := b.bound(x, account.Allocated, moment, phase); ok && int64(x.Term) < int64(len(held)) {
+			figures[x.Term] = account.Sum(p, figures[x.Term], f)
 		}
 	}
 	var shares []account.Share

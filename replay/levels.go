@@ -59,14 +59,15 @@ func newRecorder(a *allocator.Allocator, events int, keep bool) recorder {
 	return recorder{Run: run, a: a, keep: keep}
 }
 
-// after notes the levels after an event. Peaks come from the statistics, which
-// also see what rose and fell within it.
+// after notes the levels after an event. The peak of reserved comes from the
+// statistics, which also see what rose and fell within it.
 func (r *recorder) after(moment int) {
 	s := r.a.Stats()
-	r.put(levelsOf(s))
-	r.Peaks.Requested.raise(s.RequestedBytes.All.Peak, moment)
-	r.Peaks.Allocated.raise(s.AllocatedBytes.All.Peak, moment)
-	r.Peaks.Active.raise(s.ActiveBytes.All.Peak, moment)
+	l := levelsOf(s)
+	r.put(l)
+	r.Peaks.Requested.raise(l.Requested, moment)
+	r.Peaks.Allocated.raise(l.Allocated, moment)
+	r.Peaks.Active.raise(l.Active, moment)
 	r.Peaks.Reserved.raise(s.ReservedBytes.All.Peak, moment)
 }
 
