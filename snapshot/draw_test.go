@@ -52,16 +52,16 @@ type drawn struct {
 
 func (d drawn) String() string { return fmt.Sprintf("%#x\t%d\t%d", d.address, d.birth, d.bytes) }
 
-// lives is when an allocation is alive: entries birth ≤ i < death.
-type lives struct {
+// lifetime is when an allocation is alive: entries birth ≤ i < death.
+type lifetime struct {
 	drawn
 	death int
 }
 
-func livesOf(r *Recording) []lives {
-	list := make([]lives, len(r.Timeline.Allocs))
+func lifetimesOf(r *Recording) []lifetime {
+	list := make([]lifetime, len(r.Timeline.Allocs))
 	for a, alloc := range r.Timeline.Allocs {
-		list[a] = lives{drawn{r.Addresses[a], -1, alloc.Requested}, r.Trace.Len() + 1}
+		list[a] = lifetime{drawn{r.Addresses[a], -1, alloc.Requested}, r.Trace.Len() + 1}
 	}
 	for k, e := range r.Timeline.Events {
 		switch e.Kind {
@@ -80,7 +80,7 @@ func livesOf(r *Recording) []lives {
 func draw(r *Recording) []drawn {
 	peak := r.Peaks().Requested.Entry
 	var strata [3][]drawn
-	for _, l := range livesOf(r) {
+	for _, l := range lifetimesOf(r) {
 		switch atPeak := l.birth <= peak && peak < l.death; {
 		case atPeak && l.birth < 0:
 			strata[0] = append(strata[0], l.drawn)
@@ -131,7 +131,8 @@ func TestOracleDraw(t *testing.T) {
 	dir := filepath.Join(oracle.Dir(t), "snapshots")
 	for name, file := range drawnFiles() {
 		t.Run(name, func(t *testing.T) {
-			taken := draw(readRecording(t, filepath.Join(dir, file)))
+			r, _ := readRecording(t, filepath.Join(dir, file))
+			taken := draw(r)
 			if *drawFolder != "" {
 				var b strings.Builder
 				for _, d := range taken {
@@ -149,8 +150,8 @@ func TestOracleDraw(t *testing.T) {
 	}
 }
 
-// readRecording reads the first device of a file.
-func readRecording(t *testing.T, path string) *Recording {
+// readRecording reads a file, and makes the recording of its first device.
+func readRecording(t *testing.T, path string) (*Recording, *Snapshot) {
 	t.Helper()
 	src, err := source.Open(path)
 	if err != nil {
@@ -161,5 +162,5 @@ func readRecording(t *testing.T, path string) *Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Recordings()[0]
+	return s.Recordings()[0], s
 }

@@ -1,0 +1,195 @@
+package snapshot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"floodmark/account"
+	"floodmark/internal/oracle"
+)
+
+// composed is the composition at the peak of requested bytes.
+func composed(s *Snapshot, r *Recording) Composition {
+	return s.Explain(r).Compose(r.Peaks().Requested.Entry, account.Requested)
+}
+
+func (c Composition) bytes(category account.Category) int64 {
+	for _, s := range c.Shares {
+		if s.Category == category {
+			return s.Bytes
+		}
+	}
+	return 0
+}
+
+// agreed is how many of fifty labels a verdict must meet.
+const agreed = 48
+
+// TestOracleLabels compares the verdicts with the labels of every drawn file.
+func TestOracleLabels(t *testing.T) {
+	dir := filepath.Join(oracle.Dir(t), "snapshots")
+	for name, file := range drawnFiles() {
+		t.Run(name, func(t *testing.T) { compareLabels(t, name, filepath.Join(dir, file)) })
+	}
+}
+
+// TestLabels does so for the file that is committed.
+func TestLabels(t *testing.T) {
+	compareLabels(t, "magma27", filepath.Join("testdata", "real", "assignment2-magma.pickle"))
+}
+
+func compareLabels(t *testing.T, name, path string) {
+	r, s := readRecording(t, path)
+	x := s.Explain(r)
+	index := map[drawn]uint32{}
+	for a, l := range lifetimesOf(r) {
+		index[l.drawn] = uint32(a)
+	}
+	labelled, categories := readLabels(t, name)
+	agree := 0
+	for i, d := range labelled {
+		v := x.Verdict(index[d])
+		if string(v.Category) == categories[i] {
+			agree++
+		} else {
+			t.Logf("%v is %s by %s (%s), labelled %s", d, v.Category, v.Evidence, v.Why, categories[i])
+		}
+	}
+	if agree < agreed {
+		t.Errorf("%d of %d labels agree, want %d", agree, len(labelled), agreed)
+	}
+}
+
+// TestOracleTrainingPeaks knows the model that the training files hold: 423,183,360
+// weights of four bytes, two moments, and a workspace for each of two threads.
+func TestOracleTrainingPeaks(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(oracle.Dir(t), "snapshots", "wedsonlin__assignment2-systems", "*training*"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%d training files: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			r, s := readRecording(t, file)
+			c := composed(s, r)
+			for category, want := range map[account.Category]int64{
+				account.CategoryParameter:      1_692_733_440,
+				account.CategoryOptimizerState: 3_385_466_880,
+				account.CategoryWorkspace:      2 * 8_519_680,
+			} {
+				if got := c.bytes(category); got != want {
+					t.Errorf("%s is %d, want %d", category, got, want)
+				}
+			}
+			if unknown := c.bytes(account.CategoryUnattributed); unknown > c.Bytes/20 {
+				t.Errorf("%d of %d bytes are unattributed", unknown, c.Bytes)
+			}
+		})
+	}
+}
+
+// TestSharesSumToThePeak checks every committed file.
+func TestSharesSumToThePeak(t *testing.T) {
+	for _, file := range committedFiles(t) {
+		r, s := readRecording(t, file)
+		c, sum, reasons := composed(s, r), int64(0), int64(0)
+		for _, share := range c.Shares {
+			sum += share.Bytes
+		}
+		for _, reason := range c.Reasons {
+			reasons += reason.Bytes
+		}
+		if peak := r.Peaks().Requested.Bytes; sum != peak || reasons != peak || c.Bytes != peak {
+			t.Errorf("%s: shares sum to %d, reasons to %d, the peak is %d", file, sum, reasons, peak)
+		}
+	}
+}
+
+func committedFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.pickle"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	return files
+}
+
+// TestRenamedFrames takes the names of all frames away. What stacks decided is
+// then unattributed; nothing goes to another category.
+func TestRenamedFrames(t *testing.T) {
+	for _, file := range committedFiles(t) {
+		renameFrames(t, file)
+	}
+}
+
+// TestOracleRenamedFrames does so for every real file.
+func TestOracleRenamedFrames(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(oracle.Dir(t), "snapshots", "*", "*.pickle"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		renameFrames(t, file)
+	}
+}
+
+func renameFrames(t *testing.T, file string) {
+	t.Helper()
+	for how, rename := range map[string]func(i uint32) string{
+		"each to a name of its own": func(i uint32) string { return fmt.Sprintf("renamed_%d", i) },
+		"all to one name":           func(uint32) string { return "renamed" },
+		"all to one Python file":    func(uint32) string { return "renamed.py" },
+	} {
+		r, s := readRecording(t, file)
+		before := s.Explain(r)
+		r, s = readRecording(t, file)
+		for _, f := range s.Stacks.Frames {
+			s.Stacks.Strings[f.Function] = rename(f.Function)
+			s.Stacks.Strings[f.File] = rename(f.File)
+		}
+		after := s.Explain(r)
+		var moved, lost int64
+		for _, a := range after.AliveAt(r.Peaks().Requested.Entry) {
+			was, is := before.Verdict(a), after.Verdict(a)
+			switch bytes := r.Timeline.Allocs[a].Requested; {
+			case is.Category == was.Category:
+			case is.Category == account.CategoryUnattributed:
+				lost += bytes
+			default:
+				moved += bytes
+				if moved == bytes {
+					t.Logf("%s, %s: %s (%s) became %s (%s)", filepath.Base(file), how, was.Category, was.Why, is.Category, is.Why)
+				}
+			}
+		}
+		if moved > 0 {
+			t.Errorf("%s, %s: %d bytes moved to another category, %d are unattributed", filepath.Base(file), how, moved, lost)
+		}
+	}
+}
+
+// TestLabelsAreCategories keeps the tables of labels to the project's words.
+func TestLabelsAreCategories(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range account.Categories() {
+		known[string(c)] = true
+	}
+	tables, err := os.ReadDir(filepath.Join("testdata", "labels"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		name, ok := strings.CutSuffix(table.Name(), ".tsv")
+		if !ok {
+			continue
+		}
+		_, categories := readLabels(t, name)
+		for _, c := range categories {
+			if !known[c] {
+				t.Errorf("%s: %q is no category", name, c)
+			}
+		}
+	}
+}

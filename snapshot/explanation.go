@@ -1,0 +1,255 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+
+	"floodmark/account"
+)
+
+// Explanation says what each allocation of a recording is for.
+type Explanation struct {
+	s        *Snapshot
+	r        *Recording
+	marks    marks
+	lives    *lives
+	named    map[uint32]string // allocations that the program named while they lived
+	verdicts []Verdict         // the distinct ones
+	of       []uint8           // by allocation: index into verdicts
+}
+
+// Explain decides what each allocation of a recording is for. Evidence is taken
+// in this order: names that the program gave; the functions on the stacks of
+// birth and free, with the pass in which each happened; sizes and lifetimes.
+// What none of them decides is unattributed.
+func (s *Snapshot) Explain(r *Recording) *Explanation {
+	x := &Explanation{s: s, r: r, marks: markStacks(&r.Timeline.Stacks)}
+	x.lives = r.lives(&x.marks)
+	x.named = x.annotations()
+	x.of = make([]uint8, len(r.Timeline.Allocs))
+	known := map[Verdict]uint8{}
+	for a := range x.of {
+		x.set(a, x.judge(a), known)
+	}
+	x.residents(known)
+	return x
+}
+
+// maxVerdicts bounds the distinct verdicts; the code has about forty.
+const maxVerdicts = 255
+
+func (x *Explanation) set(a int, v Verdict, known map[Verdict]uint8) {
+	i, ok := known[v]
+	if !ok && len(x.verdicts) < maxVerdicts {
+		i = uint8(len(x.verdicts))
+		known[v] = i
+		x.verdicts = append(x.verdicts, v)
+	}
+	x.of[a] = i
+}
+
+// Verdict is what an allocation, an index into Timeline.Allocs, is for.
+func (x *Explanation) Verdict(alloc uint32) Verdict { return x.verdicts[x.of[alloc]] }
+
+// AliveAt lists the allocations that are alive after an entry; −1 is before the
+// first, and Trace.Len() the end. It counts as requested bytes do: until the
+// free is completed.
+func (x *Explanation) AliveAt(entry int) []uint32 {
+	var list []uint32
+	for a := range x.of {
+		if x.lives.aliveAt(a, entry) {
+			list = append(list, uint32(a))
+		}
+	}
+	return list
+}
+
+// Attribute puts the categories into the recording's timeline as its terms, so
+// that accounts have a row for each.
+func (x *Explanation) Attribute() {
+	tl := &x.r.Timeline
+	terms := map[account.Category]uint32{}
+	tl.Terms = nil
+	for a, i := range x.of {
+		c := x.verdicts[i].Category
+		term, ok := terms[c]
+		if !ok {
+			term = uint32(len(tl.Terms))
+			terms[c] = term
+			tl.Terms = append(tl.Terms, account.Term{ID: TermOf(c), Category: c,
+				Provenance: account.Provenance{Origin: account.Observed, Scope: account.Requested, Counter: "snapshot", Source: x.s.Name}})
+		}
+		tl.Allocs[a].Term = term
+	}
+}
+
+// TermOf is the term that the bytes of a category are counted under.
+func TermOf(c account.Category) account.TermID {
+	switch c {
+	case account.CategoryParameter:
+		return account.TermWeights
+	case account.CategoryBuffer:
+		return account.TermBuffers
+	case account.CategoryGradient:
+		return account.TermGradients
+	case account.CategoryActivation:
+		return account.TermActivations
+	case account.CategoryTemporary:
+		return account.TermTemporaries
+	case account.CategoryGraphPool:
+		return account.TermGraphPools
+	}
+	// The other categories have one term, of the same name.
+	return account.TermID(c)
+}
+
+// annotations finds the allocations that the program named while they lived.
+func (x *Explanation) annotations() map[uint32]string {
+	type naming struct {
+		address uint64
+		entry   int
+	}
+	var list []naming
+	for i, action := range x.r.Trace.Action {
+		if action == Annotate && i < len(x.r.Trace.Metadata) {
+			list = append(list, naming{x.r.Trace.Addr[i], i})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b naming) int { return cmp.Compare(a.address, b.address) })
+	named := map[uint32]string{}
+	for a, address := range x.r.Addresses {
+		i, _ := slices.BinarySearchFunc(list, address, func(n naming, a uint64) int { return cmp.Compare(n.address, a) })
+		for ; i < len(list) && list[i].address == address; i++ {
+			if x.lives.aliveAt(a, list[i].entry) {
+				named[uint32(a)] = x.s.text(x.r.Trace.Metadata[list[i].entry])
+			}
+		}
+	}
+	return named
+}
+
+// Share is what one category holds at a moment.
+type Share struct {
+	Category account.Category
+	Bytes    int64
+	Count    int
+	AtEnd    int64 // bytes of it that are still held at the end of the trace
+}
+
+// Composition is what is alive after one entry.
+type Composition struct {
+	Entry   int
+	Phase   account.PhaseID // what the program was doing
+	Bytes   int64           // the sum of Shares
+	Allocs  []uint32        // indexes into Timeline.Allocs
+	Shares  []Share         // by category, largest first
+	Reasons []Reason        // by verdict, largest first
+}
+
+// Reason is what one verdict holds at a moment.
+type Reason struct {
+	Verdict
+	Bytes int64
+	Count int
+}
+
+// Compose adds up what is alive after an entry in one scope, which is requested
+// or allocated: allocated stops counting when a free is requested. The bytes are
+// requested ones in both; what the allocator rounds up is not in them.
+func (x *Explanation) Compose(entry int, scope account.Scope) Composition {
+	c := Composition{Entry: entry, Phase: x.phaseAt(entry)}
+	for _, a := range x.AliveAt(entry) {
+		if scope == account.Requested || int(x.lives.request[a]) > entry {
+			c.Allocs = append(c.Allocs, a)
+		}
+	}
+	second := x.replacements(c.Allocs, entry)
+	reasons, shares := map[Verdict]*Reason{}, map[account.Category]*Share{}
+	for _, a := range c.Allocs {
+		v, bytes := x.Verdict(a), x.r.Timeline.Allocs[a].Requested
+		if second[a] {
+			v = Verdict{account.CategoryTemporary, ByLifetime, "a second copy of optimizer state, while the step still holds the first"}
+		}
+		reason, share := reasons[v], shares[v.Category]
+		if reason == nil {
+			reason = &Reason{Verdict: v}
+			reasons[v] = reason
+		}
+		if share == nil {
+			share = &Share{Category: v.Category}
+			shares[v.Category] = share
+		}
+		reason.Bytes, reason.Count = reason.Bytes+bytes, reason.Count+1
+		share.Bytes, share.Count = share.Bytes+bytes, share.Count+1
+		c.Bytes += bytes
+		if x.lives.kept(int(a)) {
+			share.AtEnd += bytes
+		}
+	}
+	c.Shares, c.Reasons = sortedShares(shares), sortedReasons(reasons)
+	return c
+}
+
+// replacements finds optimizer state that a running step has made anew while the
+// tensor of that size which it replaces is still held: for that time there are
+// two of one.
+func (x *Explanation) replacements(alive []uint32, entry int) map[uint32]bool {
+	pass, l := x.lives.passAt(entry), x.lives
+	if l.passes[pass] != optimizerStep {
+		return nil
+	}
+	old := map[int64]int{}
+	for _, a := range alive {
+		replaced := !l.kept(int(a)) && int(l.freedIn[a]) == pass
+		if replaced && (l.birth[a] == never || int(l.bornIn[a]) < pass) && x.Verdict(a).Category == account.CategoryOptimizerState {
+			old[x.r.Timeline.Allocs[a].Requested]++
+		}
+	}
+	second := map[uint32]bool{}
+	for _, a := range alive {
+		made := l.birth[a] != never && int(l.bornIn[a]) == pass
+		size := x.r.Timeline.Allocs[a].Requested
+		if made && old[size] > 0 && x.Verdict(a).Category == account.CategoryOptimizerState {
+			second[a] = true
+			old[size]--
+		}
+	}
+	return second
+}
+
+func sortedShares(shares map[account.Category]*Share) []Share {
+	var list []Share
+	for _, category := range account.Categories() {
+		if s := shares[category]; s != nil {
+			list = append(list, *s)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return list
+}
+
+func sortedReasons(reasons map[Verdict]*Reason) []Reason {
+	var list []Reason
+	for _, r := range reasons {
+		list = append(list, *r)
+	}
+	slices.SortFunc(list, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Category, b.Category))
+	})
+	return list
+}
+
+// phaseAt is what the program does at an entry: what it marked, else what the
+// stacks say.
+func (x *Explanation) phaseAt(entry int) account.PhaseID {
+	moment, _ := slices.BinarySearch(x.r.Entries, int32(entry))
+	for _, span := range x.r.Timeline.Phases {
+		if span.Phase != account.PhaseRecorded && span.First <= moment && moment < span.Last {
+			return span.Phase
+		}
+	}
+	return x.lives.phaseAt(entry)
+}
