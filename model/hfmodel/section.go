@@ -171,12 +171,16 @@ func (s section) or(key string, absent int64) int64 {
 	return absent
 }
 
-// need is a number without which sizes are unknown.
+// need is a number without which, or at 0, sizes are unknown.
 func (s section) need(key string) int64 {
 	n, ok := s.number(key)
-	if !ok && s.err == nil {
-		field := s.path + s.spellings(key)[0]
+	field := s.path + s.spellings(key)[0]
+	switch {
+	case s.err != nil:
+	case !ok:
 		s.doubt(field, "absent", "sizes depend on it, and the class has no default that is known here")
+	case n == 0:
+		s.doubt(field, "0", "sizes depend on it")
 	}
 	return n
 }
