@@ -58,6 +58,9 @@ type Card struct {
 	MIG               []Slice
 	Sources           []string
 	Missing           string // what nobody has reported yet, and why; may be empty
+	// Note says, of a card that [Find] chose among several, what the name could
+	// also mean; empty where it left no choice.
+	Note string
 
 	reserve reserve
 }

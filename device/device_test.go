@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/bytesize"
 )
 
@@ -63,7 +64,7 @@ func TestCapacityIsNeverTheLabel(t *testing.T) {
 			for _, r := range c.Readings {
 				ends[r.Bytes.Low()], ends[high(r.Bytes)] = true, true
 			}
-			byRule := strings.Contains(f.Source, "low by the largest loss") || strings.Contains(f.Source, "low 0")
+			byRule := f.Origin == account.Fitted
 			if !ends[top] || (!ends[f.Low()] && !byRule) || f.Low() > top {
 				t.Errorf("%s on %s: %d to %d bytes are not what was reported", c.ID, platform, f.Low(), top)
 			}
@@ -119,8 +120,16 @@ func TestFind(t *testing.T) {
 		"a100 sxm4 80gb":          "a100-sxm4-80gb",
 		"t4":                      "tesla-t4",
 		"L4":                      "l4",
-		"mi300x":                  "mi300x",
 		"A6000":                   "rtx-a6000",
+		"H100 SXM":                "h100-sxm5-80gb", // letters stand for a word that ends in digits
+		"h100 pcie":               "h100-pcie-80gb",
+		"a100 sxm 80g":            "a100-sxm4-80gb",
+		"H200 SXM5":               "h200-sxm", // by its form factor
+		"b200 sxm":                "b200-sxm",
+		"RTX4090":                 "rtx-4090", // without any separator
+		"rtx4080super":            "rtx-4080-super",
+		"4070ti":                  "rtx-4070-ti",
+		"mi300x":                  "mi300x",
 	} {
 		card, err := Find(name)
 		if err != nil {
@@ -155,7 +164,10 @@ func TestFindSaysWhichCards(t *testing.T) {
 		{"a100", true, "a100-sxm4-40gb"},
 		{"rtx 3080", true, "rtx-3080-12gb"},
 		{"rtx 4091", false, "rtx-4090"},
-		{"hl00", false, "l40"},
+		{"hl00", false, "h100-80gb-unspecified"},
+		{"h100 sxn5", false, "h100-sxm5-80gb"},
+		{"geforce 5900", false, "rtx-5090"},
+		{"a100 sxm", true, "a100-sxm4-80gb"},
 		{"", false, "l4"},
 		{strings.Repeat("rtx ", 1000) + "z", false, ""},
 	} {
@@ -169,6 +181,110 @@ func TestFindSaysWhichCards(t *testing.T) {
 			(c.candidate != "" && !slices.Contains(e.Candidates, c.candidate)) {
 			t.Errorf("%.20q: %v", c.name, e)
 		}
+	}
+}
+
+// Whoever asks for several cards is told that each is judged alone; a number
+// that belongs to a name is no such question.
+func TestFindOneCardOnly(t *testing.T) {
+	for name, want := range map[string]int{
+		"2x h100": 2, "8 x h100": 8, "8xH100": 8, "4 × A100": 4, "h100 x8": 8, "H100*2": 2, "2 a100-80": 2, "mi300x x 8": 8,
+		"rx 560": 0, "9999 h900": 0,
+	} {
+		_, err := Find(name)
+		var e *NameError
+		if !errors.As(err, &e) || e.Count != want {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if want > 0 && (!strings.Contains(e.Error(), "one by one") || !strings.Contains(e.Hint(), "tensor_parallel")) {
+			t.Errorf("%s: %v, hint %q", name, err, e.Hint())
+		}
+	}
+}
+
+// The example in a hint is a name that works.
+func TestHintNamesACard(t *testing.T) {
+	for _, name := range []string{"a100", "rtx 3080", "v100", "a100 sxm", "4060 ti", "jetson orin"} {
+		_, err := Find(name)
+		var e *NameError
+		if !errors.As(err, &e) || !e.Ambiguous {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := Find(e.Example); err != nil || !strings.Contains(e.Hint(), e.Example) {
+			t.Errorf("%s: the example %q gives %v, hint %q", name, e.Example, err, e.Hint())
+		}
+	}
+}
+
+// A card chosen among several says which others its name could mean.
+func TestNote(t *testing.T) {
+	for name, want := range map[string][]string{
+		"h100":           {"h100-80gb-unspecified", "covers what h100-pcie-80gb and h100-sxm5-80gb reported", "could also mean h100-nvl-94gb:"},
+		"4090":           {"taken for rtx-4090;", "rtx-4090-laptop-16gb"},
+		"rtx-4090":       nil,
+		"h100 sxm":       nil,
+		"h100-sxm5-80gb": nil,
+		"RTX 5090":       nil,
+	} {
+		c, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil && c.Note != "" {
+			t.Errorf("%s left no choice, yet %q", name, c.Note)
+		}
+		for _, part := range want {
+			if !strings.Contains(c.Note, part) {
+				t.Errorf("%s: %q does not say %q", name, c.Note, part)
+			}
+		}
+	}
+}
+
+// A low that no card reported is fitted, and its rule is stated.
+func TestLowRule(t *testing.T) {
+	for id, want := range map[string]struct {
+		fitted, bounded bool
+		says            string
+	}{
+		"a100-pcie-80gb": {true, true, "the driver's total × "},
+		"gaudi2":         {true, false, "nothing bounds the low"},
+		"rtx-4090":       {false, true, "largest loss"},
+	} {
+		c, err := Find(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := c.Reported(UnknownPlatform)
+		rule, bounded := c.LowRule()
+		if (f.Origin == account.Fitted) != want.fitted || bounded != want.bounded || !strings.Contains(rule, want.says) {
+			t.Errorf("%s: origin %s, bounded %v, %s", id, f.Origin, bounded, rule)
+		}
+	}
+}
+
+// No card reports more than its label in GiB, but for the rounding of a
+// reading: what the box calls GB is at most GiB. It is no bound in GB.
+func TestLabelInGiB(t *testing.T) {
+	const rounding = 1<<30/20 + 1 // the coarsest reading has one decimal of a GiB
+	aboveGB := 0
+	for _, c := range all(t) {
+		label, known := c.LabelBytes.IsExact()
+		top, reported := c.Reported(UnknownPlatform).High()
+		if !known || !reported {
+			continue
+		}
+		if top > label/bytesize.GB.Bytes()*bytesize.GiB.Bytes()+rounding {
+			t.Errorf("%s reports up to %d bytes, its label is %d GB", c.ID, top, label/bytesize.GB.Bytes())
+		}
+		if top > label {
+			aboveGB++
+		}
+	}
+	if aboveGB == 0 {
+		t.Error("no card reports more than its label in GB of 10⁹ bytes")
 	}
 }
 

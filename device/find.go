@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,67 +11,130 @@ import (
 // NameError says that a name does not settle on one card.
 type NameError struct {
 	Name       string
+	Count      int      // how many cards the name asks for, where it asks for several; else 0
 	Ambiguous  bool     // false: no card has that name, and the candidates are the nearest
 	Candidates []string // ids
+	Example    string   // a name that would settle it; empty where none is near
 }
 
 // Error lists the candidates.
 func (e *NameError) Error() string {
 	list := strings.Join(e.Candidates, ", ")
-	if e.Ambiguous {
+	switch {
+	case e.Count > 0:
+		return fmt.Sprintf("%q asks for %d cards, and cards are judged one by one", e.Name, e.Count)
+	case e.Ambiguous:
 		return fmt.Sprintf("%q can be any of these cards: %s", e.Name, list)
 	}
 	return fmt.Sprintf("no card is called %q; the nearest names are: %s", e.Name, list)
+}
+
+// Hint says how to name one card.
+func (e *NameError) Hint() string {
+	switch {
+	case e.Count > 0:
+		return fmt.Sprintf("name one card, for example %q; a layout over several cards comes with tensor_parallel", e.Example)
+	case e.Ambiguous:
+		return fmt.Sprintf("say which one is meant, for example %q", e.Example)
+	}
+	return "floodmark gpus lists every card"
 }
 
 // unspecified ends the id of a record whose form factor was not reported.
 const unspecified = "-unspecified"
 
 // Find is the card of that name. A name matches in any case and with any
-// separators, by id ("rtx-4090"), by what the driver reports ("NVIDIA GeForce
-// RTX 4090"), or by the words that tell it apart ("h100", "A100-80"). The card
-// with the fewest further words in its id wins, sizes aside, so that "rtx 4090"
-// is not the laptop's. Where a name leaves the form factor open, the card
-// found has the readings of all of them. Anything else is a [*NameError].
+// separators or none, by id ("rtx-4090", "RTX4090"), by what the driver reports
+// ("NVIDIA GeForce RTX 4090"), or by the words that tell it apart ("h100",
+// "A100-80", "H100 SXM" for an SXM5). The card with the fewest further words in
+// its id wins, sizes aside, so that "rtx 4090" is not the laptop's; the card's
+// Note then says what else the name could have meant. Where a name leaves the
+// form factor open, the card found has the readings of all of them. Anything
+// else is a [*NameError].
 func Find(name string) (Card, error) {
 	cards, err := Catalogue()
 	if err != nil {
 		return Card{}, err
 	}
 	query := words(name)
-	var matches []Card
-	for _, c := range cards {
-		if slices.Equal(words(c.ID), query) {
-			return c, nil
-		}
-		if len(query) > 0 && c.answersTo(query) {
-			matches = append(matches, c)
-		}
+	if i := slices.IndexFunc(cards, func(c Card) bool { return slices.Equal(words(c.ID), query) }); i >= 0 {
+		return cards[i], nil
 	}
+	matches := answering(cards, query)
 	if len(matches) == 0 {
-		return Card{}, &NameError{Name: name, Candidates: nearest(cards, name)}
+		return Card{}, unfound(cards, name)
 	}
-	best := closest(matches, query)
+	best := closest(matches)
 	if len(best) > 1 {
-		return Card{}, &NameError{Name: name, Ambiguous: true, Candidates: ids(matches)}
+		return Card{}, &NameError{Name: name, Ambiguous: true, Candidates: ids(matches), Example: short(best[0].ID)}
 	}
-	return withVariants(best[0], matches), nil
+	return withVariants(best[0], matches, name), nil
 }
 
-// answersTo reports whether each word of a query is one of the card's.
-func (c Card) answersTo(query []string) bool {
-	own := words(c.ID + " " + c.Name + " " + c.Vendor)
-	for _, w := range query {
-		if !slices.ContainsFunc(own, func(o string) bool { return same(o, w) }) {
-			return false
+// match is a card, and a query in the words of that card.
+type match struct {
+	Card
+	query []string
+}
+
+// answering lists the cards of which each word of a query is one.
+func answering(cards []Card, query []string) []match {
+	var list []match
+	for _, c := range cards {
+		if split, all := c.split(query); all && len(query) > 0 {
+			list = append(list, match{c, split})
 		}
 	}
-	return true
+	return list
 }
 
-// same takes "80", "80g" and "80gb" for one size.
-func same(a, b string) bool {
-	return a == b || (isSize(a) && size(a) == size(b))
+// names are the words that a card answers to: those of its id, its name, its
+// vendor, and of a form factor that is one word ("SXM5", "PCIe").
+func (c Card) names() []string {
+	list := words(c.ID + " " + c.Name + " " + c.Vendor)
+	if form := words(c.FormFactor); len(form) == 1 {
+		list = append(list, form[0])
+	}
+	return list
+}
+
+// split gives a query in the card's own words: "rtx4090" is "rtx" and "4090".
+// The second result is false when a word is none of the card's.
+func (c Card) split(query []string) ([]string, bool) {
+	own := c.names()
+	var list []string
+	for _, w := range query {
+		if slices.ContainsFunc(own, func(o string) bool { return same(o, w) }) {
+			list = append(list, w)
+			continue
+		}
+		parts := joined(own, w)
+		if parts == nil {
+			return nil, false
+		}
+		list = append(list, parts...)
+	}
+	return list, true
+}
+
+// joined finds the neighbours in a list that make up a word when they are
+// written together; nil if none do.
+func joined(list []string, word string) []string {
+	const most = 4
+	for i := range list {
+		for n := 2; n <= most && i+n <= len(list); n++ {
+			if strings.Join(list[i:i+n], "") == word {
+				return list[i : i+n]
+			}
+		}
+	}
+	return nil
+}
+
+// same compares a card's word with one of a query: "80", "80g" and "80gb" are
+// one size, and "sxm" stands for "sxm4" and "sxm5".
+func same(own, asked string) bool {
+	return own == asked || (isSize(own) && size(own) == size(asked)) || (len(asked) >= 3 && letters(own) == asked)
 }
 
 func size(word string) string { return strings.TrimRight(word, "gb") }
@@ -80,14 +144,17 @@ func isSize(word string) bool {
 	return strings.HasSuffix(word, "gb") && strings.Trim(size(word), "0123456789") == ""
 }
 
+// letters is a word without the digits at its end.
+func letters(word string) string { return strings.TrimRight(word, "0123456789") }
+
 // closest keeps the cards with the fewest words beyond the query's.
-func closest(cards []Card, query []string) []Card {
-	var best []Card
+func closest(matches []match) []match {
+	var best []match
 	fewest := -1
-	for _, c := range cards {
+	for _, c := range matches {
 		further := 0
-		for _, w := range words(strings.TrimSuffix(c.ID, unspecified)) {
-			if !isSize(w) && !slices.ContainsFunc(query, func(q string) bool { return same(w, q) }) {
+		for _, w := range words(short(c.ID)) {
+			if !isSize(w) && !slices.ContainsFunc(c.query, func(q string) bool { return same(w, q) }) {
 				further++
 			}
 		}
@@ -102,22 +169,68 @@ func closest(cards []Card, query []string) []Card {
 }
 
 // withVariants adds to a card of unspecified form factor the readings of those
-// matches that have its label.
-func withVariants(c Card, matches []Card) Card {
-	if !strings.HasSuffix(c.ID, unspecified) {
-		return c
-	}
-	label, _ := c.LabelBytes.IsExact()
+// matches that have its label, and notes what else the name could mean.
+func withVariants(chosen match, matches []match, name string) Card {
+	c := chosen.Card
+	label, labelled := c.LabelBytes.IsExact()
+	open := strings.HasSuffix(c.ID, unspecified)
+	var joined, others []string
 	for _, m := range matches {
-		if other, known := m.LabelBytes.IsExact(); m.ID == c.ID || !known || other != label {
+		if m.ID == c.ID {
 			continue
 		}
+		if other, known := m.LabelBytes.IsExact(); !open || !labelled || !known || other != label {
+			others = append(others, m.ID)
+			continue
+		}
+		joined = append(joined, m.ID)
 		c.Readings = append(slices.Clone(c.Readings), m.Readings...)
 		for _, s := range m.Sources {
 			c.addSource(s)
 		}
 	}
+	c.Note = note(name, c.ID, joined, others)
 	return c
+}
+
+// note says which card a name was taken for, and why.
+func note(name, id string, joined, others []string) string {
+	if len(joined)+len(others) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%q is taken for %s", name, id)
+	if len(joined) > 0 {
+		text += ", which covers what " + strings.Join(joined, " and ") + " reported, as the name leaves the form factor open"
+	}
+	if len(others) > 0 {
+		text += "; it could also mean " + strings.Join(others, ", ") + ": ask for those by a fuller name"
+	}
+	return text
+}
+
+// reSeveral is a number of cards before or behind a name: "2x h100", "8 h100",
+// "h100 x 8".
+var reSeveral = regexp.MustCompile(`^\s*(\d{1,4})(?:\s*[x×*]\s*|\s+)(\S.*)$|^(.*[\s\d])\s*[x×*]\s*(\d{1,4})\s*$`)
+
+// unfound is the error for a name that no card has.
+func unfound(cards []Card, name string) *NameError {
+	if m := reSeveral.FindStringSubmatch(strings.ToLower(name)); m != nil {
+		one := strings.TrimSpace(m[2] + m[3])
+		matches := answering(cards, words(one))
+		if n := count(m[1] + m[4]); n > 0 && len(matches) > 0 {
+			return &NameError{Name: name, Count: n, Candidates: ids(matches), Example: one}
+		}
+	}
+	return &NameError{Name: name, Candidates: nearest(cards, words(name))}
+}
+
+// count is a number of at most four digits.
+func count(digits string) int {
+	n := 0
+	for _, d := range digits {
+		n = n*10 + int(d-'0')
+	}
+	return n
 }
 
 // words are the runs of letters and digits of a name, in lower case.
@@ -127,41 +240,13 @@ func words(name string) []string {
 	})
 }
 
-func ids(cards []Card) []string {
+// short is an id without what says that the form factor is open.
+func short(id string) string { return strings.TrimSuffix(id, unspecified) }
+
+func ids(matches []match) []string {
 	var list []string
-	for _, c := range cards {
-		list = append(list, c.ID)
+	for _, m := range matches {
+		list = append(list, m.ID)
 	}
 	return list
-}
-
-// nearest lists the five ids that are fewest edits away.
-func nearest(cards []Card, name string) []string {
-	query := []rune(strings.Join(words(name), "-"))
-	query = query[:min(len(query), 64)]
-	list := ids(cards)
-	slices.SortStableFunc(list, func(a, b string) int { return edits(query, a) - edits(query, b) })
-	return list[:min(5, len(list))]
-}
-
-// edits is the Levenshtein distance: single letters inserted, deleted or
-// replaced.
-func edits(a []rune, b string) int {
-	row := make([]int, len(a)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for j, letter := range []rune(b) {
-		diagonal := row[0]
-		row[0] = j + 1
-		for i, other := range a {
-			replaced := diagonal
-			if letter != other {
-				replaced++
-			}
-			diagonal = row[i+1]
-			row[i+1] = min(replaced, row[i]+1, row[i+1]+1)
-		}
-	}
-	return row[len(a)]
 }

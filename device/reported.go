@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 )
 
 // Reported is the capacity that a program sees on a platform: the interval
@@ -20,8 +21,10 @@ import (
 //     at the lowest total of an unnamed platform.
 //   - Without a runtime total of the platform, the high is the driver's total
 //     and the low is what would be left if this card's driver kept the largest
-//     share that any card of this vendor is seen to lose in this catalogue
-//     (origin fitted). A vendor without such a pair gives low 0.
+//     share that any card of this vendor is seen to lose in this catalogue. A
+//     vendor without such a pair gives low 0. The figure's origin is then
+//     fitted, which is said of its low alone, by [Card.LowRule]: every high was
+//     reported.
 //   - A card that was read on Linux only has that low on Windows, and no high.
 //   - Unknown platform: from the lowest to the highest of both.
 //   - A card of which nobody reported anything is unknown.
@@ -101,8 +104,8 @@ func (c Card) fromDriver() account.Figure {
 // reserve is the largest share of the driver's total that programs were seen
 // not to get: seen of total bytes were left on one card.
 type reserve struct {
-	seen, total int64
-	card        string
+	seen, total  int64
+	card, vendor string
 }
 
 // left is the same share of another total, rounded down; 0 without a share.
@@ -118,21 +121,27 @@ func (r reserve) left(total int64) int64 {
 // String states the rule.
 func (r reserve) String() string {
 	if r.total == 0 {
-		return "low 0: no card of this vendor has both a driver's and a program's total"
+		return fmt.Sprintf("nothing bounds the low: no %s card has both a driver's and a program's total", r.vendor)
 	}
-	return fmt.Sprintf("low by the largest loss in the catalogue: %d of %d bytes left on %s", r.seen, r.total, r.card)
+	return fmt.Sprintf("the driver's total × %s / %s, the largest loss that any %s card of the catalogue shows (%s)",
+		bytesize.Group(r.seen), bytesize.Group(r.total), r.vendor, r.card)
 }
+
+// LowRule is the rule by which [Card.Reported] finds a low that no card
+// reported, one whose origin is fitted. The second result is false where no
+// rule bounds it, so that the low is 0 for want of a better one.
+func (c Card) LowRule() (rule string, bounded bool) { return c.reserve.String(), c.reserve.total > 0 }
 
 // largestReserve searches the cards of a vendor that have both totals. Unified
 // memory is left out: there the split is a setting.
 func largestReserve(cards []Card, vendor string) reserve {
-	var worst reserve
+	worst := reserve{vendor: vendor}
 	for _, c := range cards {
 		driver, runtime := c.DriverTotal(), span(c.of(RuntimeTotal, maybeOnLinux), "")
 		if c.Vendor != vendor || strings.Contains(c.FormFactor, "unified") || !driver.Known() || !runtime.Known() {
 			continue
 		}
-		r := reserve{seen: runtime.Low(), total: high(driver), card: c.ID}
+		r := reserve{seen: runtime.Low(), total: high(driver), card: c.ID, vendor: vendor}
 		if worst.total == 0 || float64(r.seen)/float64(r.total) < float64(worst.seen)/float64(worst.total) {
 			worst = r
 		}

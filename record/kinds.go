@@ -251,6 +251,8 @@ type OutOfMemory struct {
 	Class            string   `json:"class"`
 	Possible         []string `json:"possible"` // what it can be, where the class is cannot_tell
 	Because          string   `json:"because"`
+	Phase            *string  `json:"phase"` // where the text names it
+	Where            *Where   `json:"where"` // the line that failed, of the user's own code where the traceback shows any
 	Advice           []Advice `json:"advice"`
 }
 
@@ -270,10 +272,20 @@ type Component struct {
 	Bytes     *int64 `json:"bytes"`
 	LowBytes  *int64 `json:"low_bytes,omitempty"`
 	HighBytes *int64 `json:"high_bytes,omitempty"`
+	Printed   string `json:"printed"` // as the text has it: "452.50 KiB"
 	Line      int    `json:"line"`
 }
 
+// Where is the line of a program that was running, as its traceback says.
+type Where struct {
+	File     string  `json:"file"`
+	Line     int     `json:"line"`
+	Function *string `json:"function"`
+	Code     *string `json:"code"` // the source line
+}
+
 // Advice is one change, and what it could do: helps, does_not_help or may_help.
+// Its effect is more_information where it is no change, but would tell more.
 type Advice struct {
 	Code   string `json:"code"`
 	Effect string `json:"effect"`
@@ -291,8 +303,11 @@ type Card struct {
 	ID                string   `json:"id"`
 	Name              string   `json:"name"`
 	LabelBytes        *int64   `json:"label_bytes"`
-	ReportedLowBytes  *int64   `json:"reported_low_bytes"`
+	ReportedLowBytes  *int64   `json:"reported_low_bytes"` // null where nothing bounds it
 	ReportedHighBytes *int64   `json:"reported_high_bytes"`
+	LowOrigin         *string  `json:"reported_low_origin"`  // observed; fitted where no card reported the low
+	HighOrigin        *string  `json:"reported_high_origin"` // observed
+	LowRule           *string  `json:"reported_low_rule"`    // how a fitted low was found, or why there is none
 	ComputeCapability *string  `json:"compute_capability"`
 	Sources           []string `json:"sources"`
 }
