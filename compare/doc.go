@@ -1,9 +1,10 @@
-// Package compare sets two accounts side by side.
+// Package compare sets two pieces of evidence side by side.
 //
-// In: two accounts, and the conditions under which each came about. Out: what was
-// changed, a row for each term, scope, phase and rank with the difference, and
-// the residual that no term explains. Scopes that differ, several changed
-// conditions or other inputs are refused, with the reason.
+// In: amounts of like scope under names that mean the same on both sides. Out:
+// rows with both amounts and their difference, largest difference first, and a
+// residual for what no row shows, so that the rows always sum to the difference
+// of the totals. A name that one side lacks holds 0 there only when that side
+// was counted whole; otherwise it is unknown.
 //
-// It does not know where an account comes from, and advises nothing.
+// It does not know where amounts come from, and it never compares two scopes.
 package compare
