@@ -17,6 +17,9 @@ type tracer struct {
 	trace snapshot.Trace
 	live  []held
 	waits []held // requested, waiting for streams
+
+	pool           allocator.PoolID // of the present action
+	poolsOfEntries []uint32
 }
 
 // held is an allocation of the program.
@@ -25,6 +28,7 @@ type held struct {
 	addr    uint64
 	request int64
 	stream  uint64
+	pool    allocator.PoolID
 }
 
 func newTracer(capacity int64, settings allocator.Settings) *tracer {
@@ -46,6 +50,7 @@ func (t *tracer) entry(a snapshot.Action, addr uint64, size int64, stream uint64
 	t.trace.Size = append(t.trace.Size, size)
 	t.trace.Stream = append(t.trace.Stream, uint32(slices.Index(t.s.Streams, stream)))
 	t.trace.Stack = append(t.trace.Stack, timeline.NoStack)
+	t.poolsOfEntries = append(t.poolsOfEntries, uint32(t.pool))
 }
 
 func (t *tracer) Alloc(size int64, stream uint64) (uint64, bool) {
@@ -69,6 +74,7 @@ func (t *tracer) Map(addr uint64, size int64, stream uint64) bool {
 func (t *tracer) Free(addr uint64, size int64) {
 	t.completed()
 	t.Card.Free(addr, size)
+	t.pool = t.poolAt(addr)
 	t.entry(snapshot.SegmentFree, addr, size, t.streamOf(addr))
 }
 
@@ -89,6 +95,16 @@ func (t *tracer) streamOf(addr uint64) uint64 {
 	return 0
 }
 
+// poolAt is the pool for which the driver gave the segment at an address last.
+func (t *tracer) poolAt(addr uint64) allocator.PoolID {
+	for i := len(t.trace.Action) - 1; i >= 0; i-- {
+		if grants(t.trace.Action[i]) && t.trace.Addr[i] == addr {
+			return allocator.PoolID(t.poolsOfEntries[i])
+		}
+	}
+	return 0
+}
+
 // completed records the frees that the allocator has completed by itself.
 func (t *tracer) completed() {
 	t.waits = slices.DeleteFunc(t.waits, func(h held) bool {
@@ -100,9 +116,12 @@ func (t *tracer) completed() {
 	})
 }
 
-// malloc records an allocation, or that it failed.
-func (t *tracer) malloc(request int64, stream uint64) {
-	h, err := t.a.Malloc(request, stream, 0)
+// malloc records an allocation from the default pools, or that it failed.
+func (t *tracer) malloc(request int64, stream uint64) { t.mallocIn(request, stream, 0) }
+
+func (t *tracer) mallocIn(request int64, stream uint64, pool allocator.PoolID) {
+	t.pool = pool
+	h, err := t.a.Malloc(request, stream, pool)
 	if err != nil {
 		t.completed()
 		s := t.a.Settings()
@@ -112,13 +131,14 @@ func (t *tracer) malloc(request int64, stream uint64) {
 	b, _ := t.a.Lookup(h)
 	t.completed()
 	t.entry(snapshot.Alloc, b.Addr, request, stream)
-	t.live = append(t.live, held{h, b.Addr, request, stream})
+	t.live = append(t.live, held{h, b.Addr, request, stream, pool})
 }
 
 // free lets go of a live allocation; wait: after another stream used it.
 func (t *tracer) free(i int, wait bool) {
 	h := t.live[i]
 	t.live = slices.Delete(t.live, i, i+1)
+	t.pool = h.pool
 	t.entry(snapshot.FreeRequested, h.addr, h.request, h.stream)
 	if wait {
 		t.a.RecordStream(h.Handle, 99)
