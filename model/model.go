@@ -102,10 +102,10 @@ func (m *Model) Parameters() account.Figure {
 func (m *Model) WeightsBytes() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: "model.weights"}
 	switch {
-	case m.Listed:
-		p.Origin = account.Observed
 	case m.FormatOrigin == account.Assumed:
 		p.Origin = account.Assumed
+	case m.Listed:
+		p.Origin = account.Observed
 	}
 	f := m.total(p, Unknown.any, Tensor.Bytes)
 	if sum, exact := f.IsExact(); exact && m.Loose > 0 {
