@@ -57,11 +57,10 @@ const notThere = "is neither freed nor there at the end"
 // mend finds births without an end, and takes each together with the end
 // without a birth that fits it.
 func (c *certifier) mend() {
-	after := int32(c.r.Trace.Len())
 	var endless []uint32
-	for k := len(c.events) - 1; k >= 0 && c.r.Entries[k] == after; k-- {
-		if c.events[k].Kind == timeline.FreeCompleted {
-			endless = append(endless, c.events[k].Alloc)
+	for k, e := range c.events {
+		if e.Kind == timeline.FreeCompleted && !c.recordedEnd(k) {
+			endless = append(endless, e.Alloc)
 		}
 	}
 	if len(endless) == 0 || len(c.r.Segments) == 0 {
@@ -105,7 +104,8 @@ func (c *certifier) lifetimes() []lifetime {
 
 // partner is the allocation whose birth the entry of a really is: of the same
 // size and stream, freed later, and either with a birth that no "alloc" entry
-// records, or alive before the first entry in the way of another one.
+// records, or alive before the first entry where there was no memory or in the
+// way of another one.
 func (c *certifier) partner(a uint32, lives []lifetime) (uint32, bool) {
 	allocs := c.r.Timeline.Allocs
 	born := lives[a].born
@@ -125,7 +125,7 @@ func (c *certifier) partner(a uint32, lives []lifetime) (uint32, bool) {
 		}
 	}
 	for _, b := range candidates {
-		if c.inTheWay(b, born) {
+		if c.nowhere(b) || c.inTheWay(b, born) {
 			return b, true
 		}
 	}
@@ -139,6 +139,23 @@ func (c *certifier) partner(a uint32, lives []lifetime) (uint32, bool) {
 func (c *certifier) recordedBirth(event int) bool {
 	entry := int(c.r.Entries[event])
 	return entry >= 0 && entry < c.r.Trace.Len() && c.r.Trace.Action[entry] == snapshot.Alloc
+}
+
+// nowhere reports that an allocation lies in no memory that the driver had given
+// before the first entry.
+func (c *certifier) nowhere(b uint32) bool {
+	addr := c.r.Addresses[b]
+	return !slices.ContainsFunc(undoSegments(c.s, c.r, &c.settings), func(g region) bool {
+		return addr >= g.addr && addr < g.end
+	})
+}
+
+// recordedEnd reports an end that an entry of a free records. Of others it is
+// only known that the address was handed out again, or that nothing is there at
+// the end.
+func (c *certifier) recordedEnd(event int) bool {
+	entry := int(c.r.Entries[event])
+	return entry < c.r.Trace.Len() && (entry < 0 || c.r.Trace.Action[entry] != snapshot.Alloc)
 }
 
 // inTheWay reports that something else is born over an allocation before an

@@ -74,6 +74,7 @@ func TestOracles(t *testing.T) {
 			if got.Run.Peaks.Reserved.Bytes != want.ReservedPeak {
 				t.Errorf("%s: reserved peak %d, want %d", f.File, got.Run.Peaks.Reserved.Bytes, want.ReservedPeak)
 			}
+			changedAddressesAreNamed(t, f.File, s, i)
 			addresses.add(got.Certificate.Addresses)
 			segments.add(got.Certificate.Segments)
 			releases.add(got.Certificate.Releases)
@@ -85,6 +86,30 @@ func TestOracles(t *testing.T) {
 	t.Logf("%d of %d files; addresses %v, segments %v, releases %v", held, len(facts), addresses, segments, releases)
 	if held != 29 || (addresses != Count{61315, 61315}) || !segments.All() || !releases.All() {
 		t.Errorf("not reproduced: %d of %d files; addresses %v, segments %v, releases %v", held, len(facts), addresses, segments, releases)
+	}
+}
+
+// changedAddressesAreNamed changes some recorded addresses of a device, one at a
+// time.
+func changedAddressesAreNamed(t *testing.T, file string, s *snapshot.Snapshot, device int) {
+	t.Helper()
+	if device >= len(s.Traces) {
+		return
+	}
+	trace := &s.Traces[device]
+	for i := trace.Len() / 9; i < trace.Len(); i += 1 + trace.Len()/7 {
+		for i < trace.Len() && trace.Action[i] != snapshot.Alloc {
+			i++
+		}
+		if i == trace.Len() {
+			return
+		}
+		trace.Addr[i] += 512
+		c := Replay(s, s.Recordings()[device], allocator.LatestRules()).Certificate
+		if m := c.FirstMismatch; c.Holds() || m == nil || m.Entry != i {
+			t.Errorf("%s: the address of entry %d was changed: %s", file, i, c)
+		}
+		trace.Addr[i] -= 512
 	}
 }
 
