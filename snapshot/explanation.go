@@ -251,5 +251,8 @@ func (x *Explanation) phaseAt(entry int) account.PhaseID {
 			return span.Phase
 		}
 	}
+	if entry >= 0 && entry < x.r.Trace.Len() && x.marks.of(x.r.Trace.Stack[entry]).activity == loss {
+		return account.PhaseLoss
+	}
 	return x.lives.phaseAt(entry)
 }

@@ -207,13 +207,14 @@ func (r *residents) giveRest() {
 	if r.unseenGradients() {
 		copies = 2
 	}
-	if left < r.held/2 || layers < minLayers || r.commonDivisor(left) != copies {
+	divisor := r.commonDivisor(left)
+	if left < r.held/2 || layers < minLayers || divisor != copies && !(divisor == 2 && r.infers()) {
 		return
 	}
 	width, sum := r.width(), int64(0)
 	for i := range r.sizes {
 		s := &r.sizes[i]
-		minor := sum*100 > left*most
+		minor := sum > left/100*most
 		sum += s.bytes()
 		n := len(s.allocs)
 		switch {
@@ -224,6 +225,13 @@ func (r *residents) giveRest() {
 			r.give(s.take(n/copies*(copies-1)), account.CategoryGradient, "lives through the trace; a backward ran, no gradient was made, and every size is there twice")
 		}
 	}
+}
+
+// infers reports whether the trace shows forwards that keep nothing for a
+// backward: an even count of everything is then chance.
+func (r *residents) infers() bool {
+	did := r.x.lives.did
+	return did[forward] && !did[backward] && !did[optimizerStep] && !did[zeroGrad] && len(r.count(account.CategoryActivation)) == 0
 }
 
 // width is the smallest size that recurs as layers do: that of a norm's weight,
@@ -243,7 +251,7 @@ func (r *residents) width() int64 {
 func (r *residents) commonDivisor(left int64) int {
 	divisor, sum := 0, int64(0)
 	for _, s := range r.sizes {
-		if sum*100 <= left*most || len(s.allocs) >= minLayers {
+		if sum <= left/100*most || len(s.allocs) >= minLayers {
 			for n := len(s.allocs); n != 0; {
 				divisor, n = n, divisor%n
 			}

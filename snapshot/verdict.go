@@ -203,10 +203,13 @@ func (x *Explanation) inForward(a int, born stackMarks) Verdict {
 // that lets it go.
 func (x *Explanation) byFree(a int) Verdict {
 	if x.lives.kept(a) {
+		if len(x.r.Timeline.Stacks.Stack(x.r.Timeline.Allocs[a].Stack)) == 0 {
+			return unattributed("it has no stack and is never freed")
+		}
 		return unattributed("nothing on its stack says what it is for, and it is never freed")
 	}
 	freed := x.freedBy(a)
-	if x.lives.birth[a] != never {
+	if freed.activity != backward && x.lives.birth[a] != never {
 		return x.byOwner(a)
 	}
 	switch freed.activity {
@@ -218,12 +221,12 @@ func (x *Explanation) byFree(a int) Verdict {
 		if freed.has(accumulating) {
 			return Verdict{account.CategoryGradient, ByFree, "freed by AccumulateGrad"}
 		}
-		return Verdict{account.CategoryActivation, ByFree, "held for a backward that the trace shows"}
+		return Verdict{account.CategoryActivation, ByFree, "held until a backward let it go"}
 	}
 	if freed.has(feeding) {
 		return Verdict{account.CategoryInput, ByFree, "freed by a data loader"}
 	}
-	return unattributed("born before the trace, and freed by code that does not say what it was")
+	return unattributed("it was born before the trace, and freed by code that does not say what it was")
 }
 
 // ownerShare bounds how long a local of a function is believed to live: a
