@@ -33,7 +33,7 @@ func BenchmarkReplayOfAMillionEvents(b *testing.B) {
 	r := s.Recordings()[0]
 	b.ReportMetric(float64(r.Trace.Len()), "events")
 	for b.Loop() {
-		if c := Replay(s, r, allocator.LatestRules()).Certificate; !c.Holds() {
+		if c := Replay(s, r, allocator.LatestRules(), 0).Certificate; !c.Holds() {
 			b.Fatal(c)
 		}
 	}

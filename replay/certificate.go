@@ -102,24 +102,30 @@ type guess struct {
 // of the recording, and compares. Where a trace can be read in two ways, the
 // likelier one is taken for all of it, and the others are tried when it does not
 // reproduce the recording.
-func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules) *Recorded {
-	likely := replayWith(s, r, rules, guess{})
+//
+// TotalMemory is the bytes of the card, 0 when they are not known. They matter
+// only where a memory fraction was set, for garbage collection.
+func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules, totalMemory int64) *Recorded {
+	sc := scene{s: s, r: r, settings: rules.Effective(RecordedSettings(s, r)), total: totalMemory}
+	if totalMemory <= 0 || totalMemory > assumedMemory {
+		sc.total = assumedMemory
+	}
+	likely := sc.replay(rules, guess{})
 	if c := likely.Certificate; c.Holds() || c.Segments.Total+c.Releases.Total+len(r.Failures) == 0 {
 		return likely
 	}
 	for bits := 1; bits < 8; bits++ {
 		g := guess{allWait: bits&1 > 0, waited: bits&2 > 0, enough: bits&4 > 0}
-		if other := replayWith(s, r, rules, g); other.Certificate.Holds() {
+		if other := sc.replay(rules, g); other.Certificate.Holds() {
 			return other
 		}
 	}
 	return likely
 }
 
-func replayWith(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules, g guess) *Recorded {
-	settings := rules.Effective(RecordedSettings(s, r))
-	c := &certifier{s: s, r: r, settings: settings, events: r.Timeline.Events, guess: g,
-		out: &Recorded{Recording: r, rules: rules, pools: len(s.Pools)}}
+func (sc scene) replay(rules allocator.Rules, g guess) *Recorded {
+	c := &certifier{scene: sc, events: sc.r.Timeline.Events, guess: g,
+		out: &Recorded{Recording: sc.r, rules: rules, pools: len(sc.s.Pools)}}
 	c.mend()
 	c.begin()
 	c.follow()
@@ -129,19 +135,17 @@ func replayWith(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rul
 
 // certifier replays one recording.
 type certifier struct {
-	s        *snapshot.Snapshot
-	r        *snapshot.Recording
-	settings allocator.Settings
-	a        *allocator.Allocator
-	d        *recordedDriver
-	run      recorder
-	guess    guess
-	handles  []allocator.Handle
-	events   []timeline.Event
-	next     int       // event
-	suspect  *Mismatch // an entry that contradicts the rest of the file
-	mended   mended
-	out      *Recorded
+	scene
+	a       *allocator.Allocator
+	d       *recordedDriver
+	run     recorder
+	guess   guess
+	handles []allocator.Handle
+	events  []timeline.Event
+	next    int       // event
+	suspect *Mismatch // an entry that contradicts the rest of the file
+	mended  mended
+	out     *Recorded
 }
 
 // note keeps the first mismatch.
@@ -161,10 +165,10 @@ func (c *certifier) mismatch(entry int, text string) *Mismatch {
 
 // begin restores the state before the first entry.
 func (c *certifier) begin() {
-	c.d = newRecordedDriver(c.r.Trace, c.s.Streams, c.note)
+	c.d = newRecordedDriver(&c.scene, c.note)
 	c.a = allocator.New(c.d, c.settings, c.out.rules)
 	c.d.a = c.a
-	c.out.start = startOf(c.s, c.r, c.mended.before(c.r.Timeline.Before), &c.settings)
+	c.out.start = startOf(&c.scene, c.mended.before(c.r.Timeline.Before))
 	c.handles = make([]allocator.Handle, len(c.r.Timeline.Allocs))
 	if err := c.out.start.restore(c.a, c.out.pools, c.handles); err != nil {
 		c.note(0, err.Error())

@@ -53,7 +53,7 @@ func TestCompleteRecordingsAreReproduced(t *testing.T) {
 		tr := newTracer(rapid.Int64Range(60, 1000).Draw(t, "capacity in MiB")<<20, anySettings(t))
 		program(t, tr, rapid.IntRange(1, 150).Draw(t, "steps"), 700<<10)
 		s := tr.snapshot(1 << 20)
-		got := Replay(s, s.Recordings()[0], allocator.LatestRules())
+		got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 		if !got.Certificate.Holds() {
 			t.Fatalf("%s; reserved peaks %d and %d", got.Certificate,
 				got.Certificate.ReservedPeakRecorded, got.Certificate.ReservedPeakReplayed)
@@ -75,7 +75,7 @@ func TestWrappedRecordingsAreReproduced(t *testing.T) {
 		tr := newTracer(0, settings)
 		program(t, tr, rapid.IntRange(1, 150).Draw(t, "steps"), 0)
 		s := tr.snapshot(rapid.IntRange(0, 100).Draw(t, "kept"))
-		got := Replay(s, s.Recordings()[0], allocator.LatestRules())
+		got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 		if !got.Certificate.Holds() {
 			t.Fatalf("%s", got.Certificate)
 		}
@@ -100,7 +100,7 @@ func TestOneWrongAddressIsNamed(t *testing.T) {
 		}
 		s := tr.snapshot(1 << 20)
 		s.Traces[0].Addr[i] += 512
-		c := Replay(s, s.Recordings()[0], allocator.LatestRules()).Certificate
+		c := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0).Certificate
 		if c.Holds() || c.FirstMismatch == nil || c.FirstMismatch.Entry != i {
 			t.Errorf("the address of entry %d was changed: %s", i, c)
 		} else if c.Addresses.Matched != c.Addresses.Total-1 {
@@ -127,7 +127,7 @@ func TestWrongSegmentsAreNamed(t *testing.T) {
 	} {
 		s := tr.snapshot(100)
 		c.change(s)
-		got := Replay(s, s.Recordings()[0], allocator.LatestRules()).Certificate
+		got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0).Certificate
 		if got.Holds() || got.FirstMismatch == nil || !strings.Contains(got.FirstMismatch.Text, c.text) {
 			t.Errorf("%s: %s", name, got)
 		}

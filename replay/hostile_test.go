@@ -22,7 +22,7 @@ func TestContradictoryRecordings(t *testing.T) {
 			contradict(t, s)
 		}
 		for _, r := range s.Recordings() {
-			recorded := Replay(s, r, allocator.LatestRules())
+			recorded := Replay(s, r, allocator.LatestRules(), 0)
 			_ = recorded.Certificate.String()
 			_ = recorded.Capacity()
 			Account(&r.Timeline, recorded.Run, account.Observed)

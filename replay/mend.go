@@ -145,7 +145,7 @@ func (c *certifier) recordedBirth(event int) bool {
 // before the first entry.
 func (c *certifier) nowhere(b uint32) bool {
 	addr := c.r.Addresses[b]
-	return !slices.ContainsFunc(undoSegments(c.s, c.r, &c.settings), func(g region) bool {
+	return !slices.ContainsFunc(undoSegments(&c.scene), func(g region) bool {
 		return addr >= g.addr && addr < g.end
 	})
 }

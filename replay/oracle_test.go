@@ -55,7 +55,7 @@ func TestOracles(t *testing.T) {
 		s := read(t, filepath.Join(folder, "snapshots", f.File))
 		all := true
 		for i, r := range s.Recordings() {
-			got := Replay(s, r, allocator.LatestRules())
+			got := Replay(s, r, allocator.LatestRules(), 0)
 			all = all && got.Certificate.Holds()
 			if f.File == "facebookresearch__mosaic/test_snapshots_output.pickle" {
 				t.Log(f.File, got.Certificate)
@@ -105,7 +105,7 @@ func changedAddressesAreNamed(t *testing.T, file string, s *snapshot.Snapshot, d
 			return
 		}
 		trace.Addr[i] += 512
-		c := Replay(s, s.Recordings()[device], allocator.LatestRules()).Certificate
+		c := Replay(s, s.Recordings()[device], allocator.LatestRules(), 0).Certificate
 		if m := c.FirstMismatch; c.Holds() || m == nil || m.Entry != i {
 			t.Errorf("%s: the address of entry %d was changed: %s", file, i, c)
 		}

@@ -37,7 +37,7 @@ func TestRealRecordings(t *testing.T) {
 		{"verl.pickle", "0/0 addresses, 0/0 segments, 0/0 releases", 24916034560, 26189234176},
 	} {
 		s, r := one(t, c.file)
-		got := Replay(s, r, allocator.LatestRules())
+		got := Replay(s, r, allocator.LatestRules(), 0)
 		if !got.Certificate.Holds() || got.Certificate.String() != c.certificate {
 			t.Errorf("%s: %s, holds %v", c.file, got.Certificate, got.Certificate.Holds())
 		}
@@ -50,7 +50,7 @@ func TestRealRecordings(t *testing.T) {
 // A file of random data is no recording. It is said so, and nothing is promised.
 func TestRandomDataIsNotReproduced(t *testing.T) {
 	s, r := one(t, "mosaic.pickle")
-	got := Replay(s, r, allocator.LatestRules())
+	got := Replay(s, r, allocator.LatestRules(), 0)
 	if got.Certificate.Holds() || got.Certificate.FirstMismatch == nil {
 		t.Errorf("random data was reproduced: %s", got.Certificate)
 	}
@@ -77,13 +77,13 @@ func TestChangedRealRecording(t *testing.T) {
 		}
 		was := trace.Addr[i]
 		trace.Addr[i] += 0x200
-		got := Replay(s, s.Recordings()[0], allocator.LatestRules()).Certificate
+		got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0).Certificate
 		if m := got.FirstMismatch; got.Holds() || m == nil || m.Entry != i {
 			t.Errorf("entry %d was changed: %s", i, got)
 		}
 		trace.Addr[i] = was
 	}
-	if !Replay(s, r, allocator.LatestRules()).Certificate.Holds() {
+	if !Replay(s, r, allocator.LatestRules(), 0).Certificate.Holds() {
 		t.Error("the recording was not put back")
 	}
 }
@@ -91,7 +91,7 @@ func TestChangedRealRecording(t *testing.T) {
 // A recording of a state only has nothing that could run otherwise.
 func TestNothingRecorded(t *testing.T) {
 	s, r := one(t, "docubox.pickle")
-	_, err := Replay(s, r, allocator.LatestRules()).WhatIf(context.Background(), DefaultOptions())
+	_, err := Replay(s, r, allocator.LatestRules(), 0).WhatIf(context.Background(), DefaultOptions())
 	var refused *NotCertifiedError
 	if !errors.As(err, &refused) {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestNothingRecorded(t *testing.T) {
 // validated on hardware.
 func TestWhatIfOfARealRecording(t *testing.T) {
 	s, r := one(t, "assignment2-magma.pickle")
-	recorded := Replay(s, r, allocator.LatestRules())
+	recorded := Replay(s, r, allocator.LatestRules(), 0)
 	o := DefaultOptions()
 	same, err := recorded.WhatIf(context.Background(), o)
 	if err != nil {

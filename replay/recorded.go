@@ -14,6 +14,7 @@ import (
 type recordedDriver struct {
 	trace   *snapshot.Trace
 	streams []uint64 // handles, by the trace's indexes
+	total   int64    // bytes of the card
 	a       *allocator.Allocator
 	note    func(entry int, text string)
 	spare   *allocator.Card // for what the trace does not have
@@ -43,8 +44,9 @@ type releaseRun struct {
 
 var _ allocator.Driver = (*recordedDriver)(nil)
 
-func newRecordedDriver(trace *snapshot.Trace, streams []uint64, note func(int, string)) *recordedDriver {
-	d := &recordedDriver{trace: trace, streams: streams, note: note, spare: allocator.NewCard(0, 0),
+func newRecordedDriver(sc *scene, note func(int, string)) *recordedDriver {
+	trace := sc.r.Trace
+	d := &recordedDriver{trace: trace, streams: sc.s.Streams, total: sc.total, note: note, spare: allocator.NewCard(0, 0),
 		run: releaseRun{missing: map[uint64]int{}}, pools: map[uint64]allocator.PoolID{}}
 	for i, action := range trace.Action {
 		switch {
@@ -220,6 +222,5 @@ func (d *recordedDriver) Unmap(addr uint64, size int64) { d.give(snapshot.Segmen
 // Release implements allocator.Driver.
 func (d *recordedDriver) Release(uint64, int64) {}
 
-// TotalMemory implements allocator.Driver. No file tells it; the reservations
-// of restored segments assume the same.
-func (d *recordedDriver) TotalMemory() int64 { return assumedMemory }
+// TotalMemory implements allocator.Driver.
+func (d *recordedDriver) TotalMemory() int64 { return d.total }

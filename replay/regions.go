@@ -11,14 +11,14 @@ import (
 // undoSegments gives the regions before the first entry, by address: those of
 // the end, with the segment entries of the trace undone from the last to the
 // first.
-func undoSegments(s *snapshot.Snapshot, r *snapshot.Recording, settings *allocator.Settings) []region {
-	u := undo{s: s, r: r, settings: settings}
-	for _, g := range r.Segments {
-		u.regions = append(u.regions, region{addr: g.Address, end: g.Address + uint64(g.Total), stream: s.Streams[g.Stream],
+func undoSegments(sc *scene) []region {
+	u := undo{scene: sc}
+	for _, g := range sc.r.Segments {
+		u.regions = append(u.regions, region{addr: g.Address, end: g.Address + uint64(g.Total), stream: sc.s.Streams[g.Stream],
 			pool: g.Pool, small: g.Small, expandable: g.Expandable})
 	}
 	u.sort()
-	trace := r.Trace
+	trace := sc.r.Trace
 	for i := trace.Len() - 1; i >= 0; i-- {
 		switch trace.Action[i] {
 		case snapshot.SegmentAlloc, snapshot.SegmentMap:
@@ -35,10 +35,8 @@ func undoSegments(s *snapshot.Snapshot, r *snapshot.Recording, settings *allocat
 
 // undo is the regions while a trace is walked backwards, by address.
 type undo struct {
-	s        *snapshot.Snapshot
-	r        *snapshot.Recording
-	settings *allocator.Settings
-	regions  []region
+	*scene
+	regions []region
 }
 
 func (u *undo) sort() {
@@ -145,7 +143,7 @@ type virtualRange struct {
 // buildExpandable makes one segment of the mapped ranges of each stream and
 // pool. Its base is the lowest address that it maps while it exists; beyond its
 // last page lie addresses for 9/8 of the card.
-func (st *start) buildExpandable(s *snapshot.Snapshot, r *snapshot.Recording, regions []region, placed [][]tenant, settings *allocator.Settings) {
+func (st *start) buildExpandable(sc *scene, regions []region, placed [][]tenant) {
 	var ranges []virtualRange
 	for k, g := range regions {
 		if !g.expandable {
@@ -164,10 +162,10 @@ func (st *start) buildExpandable(s *snapshot.Snapshot, r *snapshot.Recording, re
 	for _, v := range ranges {
 		page := int64(allocator.SmallSegmentSize)
 		if !v.small {
-			page = settings.LargeSegmentSize
+			page = sc.settings.LargeSegmentSize
 		}
-		base := lowestMapped(s, r, v, settings)
-		size := max(int64(v.end-base), reservation)
+		base := lowestMapped(sc, v)
+		size := max(int64(v.end-base), int64(sc.reservation()))
 		size = (size + page - 1) / page * page
 		segment := allocator.Segment{Addr: base, Size: size, Stream: v.stream, Pool: allocator.PoolID(v.pool),
 			Small: v.small, Expandable: true, Page: page}
@@ -180,7 +178,7 @@ func (st *start) buildExpandable(s *snapshot.Snapshot, r *snapshot.Recording, re
 		}
 		for _, k := range v.parts {
 			hole(regions[k].addr)
-			segment.Blocks, owners = blocksOf(segment.Blocks, owners, regions[k], placed[k], r)
+			segment.Blocks, owners = blocksOf(segment.Blocks, owners, regions[k], placed[k], sc.r)
 			at = regions[k].end
 		}
 		hole(base + uint64(size))
@@ -189,18 +187,11 @@ func (st *start) buildExpandable(s *snapshot.Snapshot, r *snapshot.Recording, re
 	}
 }
 
-// assumedMemory is the total of a card that no file tells: more than any has.
-// Expandable segments reserve 9/8 of it.
-const (
-	assumedMemory = 1 << 40
-	reservation   = assumedMemory / 8 * 9
-)
-
 // lowestMapped is the lowest address that an expandable segment maps between
 // the start and the moment at which nothing of it is mapped any more.
-func lowestMapped(s *snapshot.Snapshot, r *snapshot.Recording, v virtualRange, settings *allocator.Settings) uint64 {
+func lowestMapped(sc *scene, v virtualRange) uint64 {
 	base, mapped := v.addr, v.mapped
-	trace := r.Trace
+	trace, reservation := sc.r.Trace, sc.reservation()
 	for i, action := range trace.Action {
 		addr, size := trace.Addr[i], trace.Size[i]
 		switch {
@@ -208,7 +199,7 @@ func lowestMapped(s *snapshot.Snapshot, r *snapshot.Recording, v virtualRange, s
 			if mapped -= size; mapped <= 0 {
 				return base
 			}
-		case action == snapshot.SegmentMap && v.stream == s.Streams[trace.Stream[i]] && mapsFor(trace, i, v.pool, v.small, settings):
+		case action == snapshot.SegmentMap && v.stream == sc.s.Streams[trace.Stream[i]] && mapsFor(trace, i, v.pool, v.small, &sc.settings):
 			if addr < v.end+reservation && v.end < addr+reservation {
 				mapped += size
 				base = min(base, addr)

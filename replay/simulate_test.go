@@ -82,7 +82,7 @@ func TestWhatIfOfTheMeasuredLeak(t *testing.T) {
 		tr.free(1+cycle, false)
 	}
 	s := tr.snapshot(1 << 20)
-	recorded := Replay(s, s.Recordings()[0], allocator.LatestRules())
+	recorded := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 	if !recorded.Certificate.Holds() || recorded.Run.Peaks.Reserved.Bytes != 422*mib {
 		t.Fatal(recorded.Certificate, recorded.Run.Peaks.Reserved)
 	}
@@ -201,13 +201,13 @@ func TestCapacityOfARecording(t *testing.T) {
 	tr := newTracer(100*mib, allocator.DefaultSettings())
 	tr.malloc(60*mib, 0)
 	s := tr.snapshot(100)
-	if c := Replay(s, s.Recordings()[0], allocator.LatestRules()).Capacity(); c.Known() || c.Low() != 60*mib {
+	if c := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0).Capacity(); c.Known() || c.Low() != 60*mib {
 		t.Errorf("without a failure: %d, known %v", c.Low(), c.Known())
 	}
 	tr.malloc(50*mib, 0)
 	tr.trace.Addr[len(tr.trace.Addr)-1] = 40 * mib // what cudaMemGetInfo said
 	s = tr.snapshot(100)
-	recorded := Replay(s, s.Recordings()[0], allocator.LatestRules())
+	recorded := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 	if n, exact := recorded.Capacity().IsExact(); !exact || n != 100*mib || !recorded.Certificate.Holds() {
 		t.Errorf("after a failure: %d, exact %v; %s", n, exact, recorded.Certificate)
 	}
@@ -302,7 +302,7 @@ func TestAccountOfARunThatStopped(t *testing.T) {
 // Without spans there is one phase; the rows of a recording sum to its peak.
 func TestAccountOfARecording(t *testing.T) {
 	s, r := one(t, "assignment2-magma.pickle")
-	recorded := Replay(s, r, allocator.LatestRules())
+	recorded := Replay(s, r, allocator.LatestRules(), 0)
 	tl := r.Timeline
 	tl.Phases = nil
 	got := Account(&tl, recorded.Run, account.Observed)

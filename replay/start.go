@@ -9,6 +9,20 @@ import (
 	"floodmark/timeline"
 )
 
+// scene is a recording and what is known of the allocator that made it.
+type scene struct {
+	s        *snapshot.Snapshot
+	r        *snapshot.Recording
+	settings allocator.Settings
+	total    int64 // bytes of the card; assumedMemory when nobody told
+}
+
+// assumedMemory is the total of a card that no file tells: more than any has.
+const assumedMemory = 1 << 40
+
+// reservation is the addresses that an expandable segment reserves.
+func (sc *scene) reservation() uint64 { return uint64(sc.total) + uint64(sc.total)/8 }
+
 // start is the state of a device before the first entry of its trace: the
 // segments of the end, with what the trace did undone, and in them the
 // allocations that lived before it.
@@ -39,8 +53,9 @@ type tenant struct {
 }
 
 // startOf rebuilds the state before the first entry.
-func startOf(s *snapshot.Snapshot, r *snapshot.Recording, before []uint32, settings *allocator.Settings) start {
-	regions := undoSegments(s, r, settings)
+func startOf(sc *scene, before []uint32) start {
+	r, settings := sc.r, &sc.settings
+	regions := undoSegments(sc)
 	tenants := make([]tenant, 0, len(before))
 	pending := requestedBefore(r)
 	for _, a := range before {
@@ -65,7 +80,7 @@ func startOf(s *snapshot.Snapshot, r *snapshot.Recording, before []uint32, setti
 	})
 	placed, st := place(regions, tenants)
 	settle(r, regions, placed, settings)
-	st.build(s, r, regions, placed, settings)
+	st.build(sc, regions, placed)
 	return st
 }
 
@@ -169,7 +184,7 @@ func behind(open []*tenant, addr uint64) *tenant {
 }
 
 // build makes segments that an allocator can be restored with.
-func (st *start) build(s *snapshot.Snapshot, r *snapshot.Recording, regions []region, placed [][]tenant, settings *allocator.Settings) {
+func (st *start) build(sc *scene, regions []region, placed [][]tenant) {
 	for k, g := range regions {
 		if g.expandable {
 			continue
@@ -177,11 +192,11 @@ func (st *start) build(s *snapshot.Snapshot, r *snapshot.Recording, regions []re
 		segment := allocator.Segment{Addr: g.addr, Size: int64(g.end - g.addr), Stream: g.stream,
 			Pool: allocator.PoolID(g.pool), Small: g.small}
 		var owners []uint32
-		segment.Blocks, owners = blocksOf(nil, nil, g, placed[k], r)
+		segment.Blocks, owners = blocksOf(nil, nil, g, placed[k], sc.r)
 		st.segments = append(st.segments, segment)
 		st.owners = append(st.owners, owners)
 	}
-	st.buildExpandable(s, r, regions, placed, settings)
+	st.buildExpandable(sc, regions, placed)
 }
 
 // blocksOf tiles a region with the blocks of its allocations and what is free

@@ -72,7 +72,7 @@ func TestSettle(t *testing.T) {
 		c.before(tr)
 		c.after(tr)
 		s := tr.snapshot(c.entries)
-		got := Replay(s, s.Recordings()[0], allocator.LatestRules())
+		got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 		var sizes []int64
 		for _, b := range got.start.segments[0].Blocks {
 			sizes = append(sizes, b.Size*2/mib)
@@ -101,8 +101,34 @@ func TestPrivatePoolsAreReproduced(t *testing.T) {
 	tr.malloc(4*mib, 0)
 	s := tr.snapshot(100)
 	s.Traces[0].Pool = tr.poolsOfEntries
-	got := Replay(s, s.Recordings()[0], allocator.LatestRules())
+	got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0)
 	if !got.Certificate.Holds() || got.Certificate.Releases != (Count{1, 1}) {
 		t.Error(got.Certificate)
+	}
+}
+
+// Garbage collection is reproduced where the card's memory is known: the limit is
+// a fraction of it.
+func TestGarbageCollectionIsReproduced(t *testing.T) {
+	settings, err := allocator.ParseConf("garbage_collection_threshold:0.6,per_process_memory_fraction:0.01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTracer(0, settings)
+	for _, size := range []int64{200, 150, 100, 30} {
+		tr.malloc(size*mib, 0)
+	}
+	tr.free(0, false)
+	tr.malloc(2*mib, 1)
+	tr.malloc(2*mib, 1)
+	tr.free(0, false)
+	tr.malloc(220*mib, 0)
+	s := tr.snapshot(1000)
+	got := Replay(s, s.Recordings()[0], allocator.LatestRules(), tr.TotalMemory())
+	if !got.Certificate.Holds() || got.Certificate.Releases != (Count{1, 1}) {
+		t.Error(got.Certificate)
+	}
+	if got := Replay(s, s.Recordings()[0], allocator.LatestRules(), 0).Certificate; got.Holds() {
+		t.Error("it was reproduced on a card of another size, too")
 	}
 }
