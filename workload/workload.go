@@ -27,8 +27,18 @@ const (
 	Batch      Dimension = "batch"     // samples of one optimizer step on one data-parallel rank
 	MicroBatch Dimension = "micro_batch"
 	Images     Dimension = "images"
-	Resolution Dimension = "resolution"
+	Resolution Dimension = "resolution" // pixels along one side of an image
+	// SharedPrefix is how many positions of the context all sequences share. It
+	// is counted once, and only where it is declared.
+	SharedPrefix Dimension = "shared_prefix"
+	// EncoderLength is the positions that cross-attention reads.
+	EncoderLength Dimension = "encoder_length"
 )
+
+// Dimensions lists every dimension.
+func Dimensions() []Dimension {
+	return []Dimension{Context, Generated, Sequences, Batch, MicroBatch, Images, Resolution, SharedPrefix, EncoderLength}
+}
 
 // Input is one class of inputs, such as typical, long or limit.
 type Input struct {
@@ -70,12 +80,44 @@ type TrainingOptions struct {
 	Accumulation  int
 }
 
-// Serving are what a serving engine is told.
+// Policy is what happens to a request that would not fit.
+type Policy string
+
+const (
+	Refuse  Policy = "refuse"
+	Queue   Policy = "queue"
+	Preempt Policy = "preempt" // and recompute: capacity is then no guarantee, and latency pays
+)
+
+// Serving is what a serving engine admits. Zero is "not declared".
 type Serving struct {
-	MaxRequests int
-	MaxLength   int64
-	Policy      string // what happens when the cache is full: "refuse", "preempt"
+	MaxRequests int64
+	MaxLength   int64 // positions of one request, prompt and answer
+	Policy      Policy
 }
+
+// CacheKind is how the KV cache is held.
+type CacheKind string
+
+const (
+	Dynamic   CacheKind = "dynamic"   // grows with the positions
+	Static    CacheKind = "static"    // the declared length from the start
+	Offloaded CacheKind = "offloaded" // in host memory, one layer at a time on the device
+)
+
+// Feature is something that changes how bytes are held, by name, so that an
+// engine that has not modelled it says so instead of ignoring it.
+type Feature string
+
+const (
+	TorchCompile  Feature = "torch_compile"
+	FP8Compute    Feature = "fp8_compute"
+	WeightOffload Feature = "weight_offload"
+	CUDAGraphs    Feature = "cuda_graphs"
+)
+
+// Features lists every feature.
+func Features() []Feature { return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs} }
 
 // Adapter is one adapter beside the model.
 type Adapter struct {
@@ -101,6 +143,9 @@ type Workload struct {
 	Serving   *Serving
 	Adapters  []Adapter
 	Engine    Engine
+	Cache     CacheKind // empty for the engine's own
+	Features  []Feature
+	Host      int64             // bytes of host memory that may be used; 0 when not declared
 	Phases    []account.PhaseID // phases that the user declares; empty for those of the operation
 }
 
