@@ -1,0 +1,271 @@
+package workload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/internal/source"
+)
+
+// File is a workload file: the work, the model that does it and the cards that
+// it is to run on. Texts such as sizes and names are as written.
+type File struct {
+	Model    string // a folder, a file or a name; relative to the file
+	Workload Workload
+	GPU      string // a card of the catalogue, for every rank
+	Platform string
+	Capacity string // bytes that the card reports, in place of the catalogue's
+	Free     string // bytes that are free of it
+}
+
+// Bounds of a workload file. The YAML reader takes time and memory that grow
+// with the square of the nesting, so both are checked before it is called.
+const (
+	maxFileBytes = 1 << 20
+	maxNesting   = 32
+)
+
+// document is the file as YAML spells it.
+type document struct {
+	Model     string               `yaml:"model"`
+	Operation string               `yaml:"operation"`
+	Engine    engineYAML           `yaml:"engine"`
+	Inputs    map[string]inputYAML `yaml:"inputs"`
+	Precision precisionYAML        `yaml:"precision"`
+	Layout    layoutYAML           `yaml:"layout"`
+	Cache     string               `yaml:"cache"`
+	Residents []residentYAML       `yaml:"residents"`
+	Admission *admissionYAML       `yaml:"admission"`
+	Features  []string             `yaml:"features"`
+	Phases    []string             `yaml:"phases"`
+	GPU       string               `yaml:"gpu"`
+	Platform  string               `yaml:"platform"`
+	Capacity  string               `yaml:"capacity"`
+	Free      string               `yaml:"free"`
+	Host      string               `yaml:"host_capacity"`
+}
+
+type engineYAML struct {
+	Name    string `yaml:"name"`
+	Version string `yaml:"version"`
+}
+
+type inputYAML map[string]int64
+
+type precisionYAML struct {
+	Parameters string `yaml:"parameters"`
+	Compute    string `yaml:"compute"`
+	Cache      string `yaml:"cache"`
+}
+
+type layoutYAML struct {
+	TensorParallel   int `yaml:"tensor_parallel"`
+	PipelineParallel int `yaml:"pipeline_parallel"`
+	DataParallel     int `yaml:"data_parallel"`
+	ExpertParallel   int `yaml:"expert_parallel"`
+	ContextParallel  int `yaml:"context_parallel"`
+}
+
+type residentYAML struct {
+	Name string `yaml:"name"`
+	What string `yaml:"what"`
+}
+
+type admissionYAML struct {
+	MaxRequests int64  `yaml:"max_requests"`
+	MaxLength   int64  `yaml:"max_length"`
+	Policy      string `yaml:"policy"`
+}
+
+// InputNames are the classes of inputs that a workload should have: what is
+// usual, what is long but expected, and what is close to the functional limit.
+func InputNames() []string { return []string{"typical", "long", "limit"} }
+
+// ReadFile reads a workload file. An unknown key, a wrong type or a value that
+// is no choice is a [*source.FormatError] with the line.
+func ReadFile(src source.Source) (*File, error) {
+	data, err := source.ReadAll(src, maxFileBytes)
+	if err != nil {
+		return nil, err
+	}
+	if depth := nesting(data); depth > maxNesting {
+		return nil, source.InField(src.Name(), "", "nests %d levels deep, more than the %d that a workload file may have", depth, maxNesting)
+	}
+	var d document
+	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d); err != nil {
+		return nil, (&source.FormatError{File: src.Name(), Offset: -1, Msg: "is not a workload file", Err: plain(err)}).
+			WithHint("its keys are model, operation, engine, inputs, precision, layout, cache, residents, admission, features, phases, gpu, platform, capacity, free and host_capacity")
+	}
+	return d.file(src.Name())
+}
+
+// nesting bounds how deep a YAML text can nest: by indentation and by brackets.
+func nesting(data []byte) int {
+	deepest, brackets := 0, 0
+	for line := range bytes.Lines(data) {
+		indent := len(line) - len(bytes.TrimLeft(line, " -\t"))
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				brackets++
+				deepest = max(deepest, brackets)
+			case ']', '}':
+				brackets = max(0, brackets-1)
+			}
+		}
+		deepest = max(deepest, indent/2)
+	}
+	return deepest
+}
+
+// plain is the YAML reader's message with its line, without colours.
+func plain(err error) error {
+	var y yaml.Error
+	if errors.As(err, &y) {
+		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return err
+}
+
+// file checks the document and turns it into a workload.
+func (d document) file(name string) (*File, error) {
+	f := &File{Model: d.Model, GPU: d.GPU, Platform: d.Platform, Capacity: d.Capacity, Free: d.Free}
+	w := &f.Workload
+	w.Engine = Engine(d.Engine)
+	w.Mesh = Mesh(d.Layout)
+	for _, field := range []struct {
+		name  string
+		value int
+	}{
+		{"tensor_parallel", d.Layout.TensorParallel}, {"pipeline_parallel", d.Layout.PipelineParallel},
+		{"data_parallel", d.Layout.DataParallel}, {"expert_parallel", d.Layout.ExpertParallel}, {"context_parallel", d.Layout.ContextParallel},
+	} {
+		if field.value < 0 || field.value > maxDegree {
+			return nil, source.InField(name, "layout."+field.name, "is %d, expected 1 to %d", field.value, maxDegree)
+		}
+	}
+	c := checker{file: name}
+	w.Operation = choose(&c, "operation", Operation(d.Operation), Operations())
+	w.Cache = choose(&c, "cache", CacheKind(d.Cache), []CacheKind{Dynamic, Static, Offloaded})
+	w.Precision = Precision{
+		Parameters: c.format("precision.parameters", d.Precision.Parameters),
+		Compute:    c.format("precision.compute", d.Precision.Compute),
+		Cache:      c.format("precision.cache", d.Precision.Cache),
+	}
+	for i, text := range d.Features {
+		w.Features = append(w.Features, choose(&c, fmt.Sprintf("features[%d]", i), Feature(text), Features()))
+	}
+	for i, text := range d.Phases {
+		w.Phases = append(w.Phases, choose(&c, fmt.Sprintf("phases[%d]", i), account.PhaseID(text), account.Phases()))
+	}
+	for _, r := range d.Residents {
+		w.Resident = append(w.Resident, Resident(r))
+	}
+	if a := d.Admission; a != nil {
+		w.Serving = &Serving{MaxRequests: a.MaxRequests, MaxLength: a.MaxLength,
+			Policy: choose(&c, "admission.policy", Policy(a.Policy), []Policy{Refuse, Queue, Preempt})}
+	}
+	w.Host = c.bytes("host_capacity", d.Host)
+	w.Inputs = c.inputs(d.Inputs)
+	return f, c.err
+}
+
+// maxDegree bounds a degree of parallelism: more than any machine has cards.
+const maxDegree = 1 << 20
+
+// Operations lists every operation.
+func Operations() []Operation {
+	return []Operation{Load, Generation, Training, FineTuning, Evaluation, Export}
+}
+
+// checker keeps the first thing that is wrong with a file.
+type checker struct {
+	file string
+	err  error
+}
+
+func (c *checker) wrong(field, format string, args ...any) {
+	if c.err == nil {
+		c.err = source.InField(c.file, field, format, args...)
+	}
+}
+
+// choose is one of a closed list, or empty where the file does not say.
+func choose[T ~string](c *checker, field string, value T, choices []T) T {
+	if value != "" && !slices.Contains(choices, value) {
+		c.wrong(field, "is %q, expected one of %s", string(value), join(choices))
+	}
+	return value
+}
+
+func join[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = string(v)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (c *checker) format(field, text string) dtype.Format {
+	if text == "" {
+		return dtype.Unknown
+	}
+	f, ok := dtype.Parse(text)
+	if !ok {
+		c.wrong(field, "is %q, which is no element format such as bf16, fp16, fp32 or fp8", text)
+	}
+	return f
+}
+
+func (c *checker) bytes(field, text string) int64 {
+	if text == "" {
+		return 0
+	}
+	n, err := bytesize.Parse(text)
+	if err != nil {
+		c.wrong(field, "%v", err)
+	}
+	return n
+}
+
+func (c *checker) inputs(all map[string]inputYAML) []Input {
+	var names []string
+	for name := range all {
+		names = append(names, name)
+	}
+	// In the order typical, long, limit; others after them by name.
+	slices.SortFunc(names, func(a, b string) int {
+		if x, y := rank(a), rank(b); x != y {
+			return x - y
+		}
+		return strings.Compare(a, b)
+	})
+	var inputs []Input
+	for _, name := range names {
+		in := Input{Name: name, Dimensions: map[Dimension]int64{}}
+		for key, value := range all[name] {
+			d := choose(c, "inputs."+name, Dimension(key), Dimensions())
+			if value < 0 {
+				c.wrong("inputs."+name+"."+key, "is %d, expected 0 or more", value)
+			}
+			in.Dimensions[d] = value
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs
+}
+
+func rank(name string) int {
+	if i := slices.Index(InputNames(), name); i >= 0 {
+		return i
+	}
+	return len(InputNames())
+}
