@@ -66,10 +66,10 @@ func TestLayers(t *testing.T) {
 		{"mamba2", `{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"hidden_size":64,"num_hidden_layers":2,"vocab_size":100,"state_size":8,"conv_kernel":4,"num_heads":8,"head_dim":16,"n_groups":2,"use_conv_bias":true,"torch_dtype":"bfloat16"}`,
 			0, 64*296 + 160*5 + 3*8 + 128 + 128*64 + 64},
 		// keys 2·8, values 4·8: in 64·(2·16+2·32), gates 64·8, conv (32+32)·4, A and dt 2·4, norm 8, out 32·64
-		{"gated delta rule", small("qwen3_next", "Qwen3NextForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
+		{"gated delta rule", small("qwen3_5_text", "Qwen3_5ForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
 			0, 64*96 + 64*8 + 64*4 + 8 + 8 + 32*64 + gated + norms},
 		// query twice as wide for its gate: 5·64·64, two norms of 16
-		{"gated attention beside it", small("qwen3_next", "Qwen3NextForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
+		{"gated attention beside it", small("qwen3_5_text", "Qwen3_5ForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
 			1, 5*64*64 + 2*16 + gated + norms},
 		// qkv 64·3·64, gate 64·64, norm 64, out 64·64
 		{"lightning attention", small("minimax_m1", "MiniMaxM1ForCausalLM", `,"attn_type_list":[0,1],"head_dim":16,"num_local_experts":2,"num_experts_per_tok":1`),

@@ -22,6 +22,7 @@ type experts struct {
 	bias       bool  // experts and router have biases
 	correction flag  // a bias per expert that only the choice of experts sees
 	float32    bool  // the correction is stored in 32 bits
+	router32   bool  // the router is stored in 32 bits
 	beside     bool  // the layer's dense network works beside the experts
 	always     int64 // shared experts where the configuration states none
 }
@@ -35,7 +36,13 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 		Shared: int(s.or(keyShared, k.experts.always)),
 	}
 	count, width := int64(e.Count), int64(e.Width)
-	c.linear(model.RoleRouter, n["router"], hidden, count, model.RoleRouterBias, k.experts.bias)
+	at := c.add(model.RoleRouter, linear, n["router"]+".weight", count, hidden)
+	if k.experts.router32 {
+		c.store(at, dtype.F32)
+	}
+	if k.experts.bias {
+		c.add(model.RoleRouterBias, parameter, n["router"]+".bias", count)
+	}
 	if s.is(k.experts.correction) {
 		at := c.add(model.RoleRouterBias, parameter, n["correction"], count)
 		if k.experts.float32 {

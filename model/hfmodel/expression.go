@@ -35,13 +35,17 @@ func common(name string) string {
 	return name
 }
 
-// eval is the value of an expression: sums of products of whole numbers and
-// keys, as "hidden*spatial_merge_size^2" or "patches+1". A quotient is rounded
+// eval is the value of an expression: sums and differences of products of whole numbers and
+// keys, as "hidden*spatial_merge_size^2", "patches+1" or "2*window_size-1". A quotient is rounded
 // down. 0 stands for a missing key, which is then noted.
 func (e sections) eval(expression string) int64 {
 	var sum int64
-	for term := range strings.SplitSeq(expression, "+") {
-		n := e.product(term)
+	for term := range strings.SplitSeq(strings.ReplaceAll(expression, "-", "+-"), "+") {
+		positive, negative := strings.CutPrefix(term, "-")
+		n := e.product(positive)
+		if negative {
+			n = -n
+		}
 		var fits bool
 		if sum, fits = bytesize.Add(sum, n); !fits {
 			return 0
@@ -108,10 +112,6 @@ func (e sections) factor(name string) int64 {
 	}
 	if list, ok := strings.CutPrefix(name, "#"); ok {
 		return int64(len(s.list(list)))
-	}
-	if list, item, ok := strings.Cut(name, "@"); ok {
-		i, _ := strconv.Atoi(item)
-		return s.at(i).need(list)
 	}
 	key := common(name)
 	if items := s.numbers(key); items != nil {

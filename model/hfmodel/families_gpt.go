@@ -65,7 +65,7 @@ func gptFamilies() []family {
 // families is every family that is known.
 func families() []family {
 	var all []family
-	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), gemma4Families(), imageFamilies(), encoderFamilies(), seq2seqFamilies(), towerFamilies(), multimodalFamilies(), joinedFamilies()} {
+	for _, rows := range [][]family{decoderFamilies(), gptFamilies(), sparseFamilies(), hybridFamilies(), gemma4Families(), imageFamilies(), encoderFamilies(), seq2seqFamilies(), towerFamilies(), multimodalFamilies(), joinedFamilies(), moreEncoders(), moreDecoders(), moreJoined()} {
 		all = append(all, rows...)
 	}
 	return all

@@ -19,7 +19,7 @@ func hybridFamilies() []family {
 			" router=mixer.gate correction=mixer.gate.e_score_correction_bias experts=mixer.experts e_up=up_proj e_down=down_proj shared=mixer.shared_experts latent_in=mixer.fc1_latent_proj latent_out=mixer.fc2_latent_proj",
 			noRotary: true, mamba: &mambaRow{version: 2, bias: "mamba_proj_bias|use_bias", float32: true},
 			attn: attentionBias("attention_bias"), ffn: dense{plain: true, bias: "mlp_bias"}, experts: &experts{plain: true, correction: "yes", float32: true}}}},
-		{types: "qwen3_next", classes: "Qwen3Next", stacks: []*stack{{names: llamaNames + qwenExperts + " delta=linear_attn shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
+		{types: "qwen3_next", classes: "Qwen3Next", unsaid: "checkpoints of this family may also store a prediction layer, which the configuration does not state", stacks: []*stack{{names: llamaNames + qwenExperts + " delta=linear_attn shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
 			delta: &deltaRow{}, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, gate: "yes"}, experts: &experts{}}},
 			defaults: "full_attention_interval=4"},
 		{types: "qwen3_5_text qwen3_5_moe_text", classes: "Qwen3_5 Qwen3_5Moe", stacks: []*stack{{names: llamaNames + " mtp=mtp.layers delta=linear_attn router=mlp.gate experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",

@@ -32,7 +32,7 @@ func multimodalFamilies() []family {
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 		}},
-		{types: "llava_next", classes: "LlavaNext", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")}, around: []piece{
+		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")}, around: []piece{
 			bare(model.RoleProjector, "image_newline", "text.hidden"),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),

@@ -51,7 +51,7 @@ func sparseFamilies() []family {
 		{types: "minimax_m2", classes: "MiniMaxM2", ignores: "num_mtp_modules mtp_transformer_layers use_mtp", stacks: []*stack{{names: llamaNames + mixtralExperts,
 			attn: attention{qkNorm: allHeads, qkIf: "use_qk_norm"}, experts: &experts{correction: "use_routing_bias"}}}},
 		{types: "minimax_m1 minimax_text_01 minimax", classes: "MiniMaxM1 MiniMaxText01 MiniMax", stacks: []*stack{{names: llamaNames + mixtralExperts + " lightning=self_attn",
-			lightning: true, experts: &experts{}}}},
+			lightning: true, experts: &experts{router32: true}}}},
 		{types: "mimo_v2_flash", classes: "MiMoV2Flash", unsaid: "checkpoints of this family also store prediction layers, and the configuration does not say how many", ignores: "attention_chunk_size", stacks: []*stack{{names: llamaNames + deepseekExperts + " sinks=self_attn.attention_sink_bias",
 			attn: attention{bias: "attention_bias", fullSink: "add_full_attention_sink_bias", slideSink: "add_swa_attention_sink_bias",
 				slideKeys: map[string]string{keyHeads: "swa_num_attention_heads", keyKVHeads: "swa_num_key_value_heads", keyHeadDim: "swa_head_dim", "v_head_dim": "swa_v_head_dim"}},

@@ -66,6 +66,7 @@ type stack struct {
 	slot       map[string]string // the names, once they are read
 	kind       model.StackKind   // "" is a decoder
 	rename     map[string]string // keys of this stack alone
+	derive     map[string]string // keys that the configuration has not, as expressions of those that it has
 	tied       bool              // what the class assumes when tie_word_embeddings is absent
 	headBias   flag
 	norm       model.NormKind // "" is an RMS norm

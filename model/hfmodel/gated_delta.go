@@ -8,8 +8,9 @@ import (
 // deltaRow is what a row says of the gated delta rule. Its names stand under
 // the slot delta.
 type deltaRow struct {
-	split   bool // the projections are stored one by one
-	float32 bool // the state's parameters are stored in 32 bits
+	split       bool // the projections are stored one by one
+	channelwise bool // every channel decays by itself, as in Kimi Delta Attention
+	float32     bool // the state's parameters are stored in 32 bits
 }
 
 // state adds a small parameter of a recurrent mixer's state.
@@ -24,6 +25,9 @@ func (c scope) state(name string, float32 bool, shape ...int64) {
 // Qwen3NextGatedDeltaNet): one projection makes query, key, value and output
 // gate, another the two gates of the state.
 func (c scope) gatedDelta(s section, k *stack, hidden int64) model.GatedDelta {
+	if k.delta.channelwise {
+		return c.channelDelta(s, k, hidden)
+	}
 	d := model.GatedDelta{
 		KeyHeads: int(s.need("linear_num_key_heads")), ValueHeads: int(s.need("linear_num_value_heads")),
 		KeyDim: int(s.need("linear_key_head_dim")), ValueDim: int(s.need("linear_value_head_dim")),
@@ -62,4 +66,26 @@ func (c scope) lightning(s section, k *stack, hidden int64) model.LinearAttentio
 	in.add(model.RoleMixerNorm, parameter, "norm.weight", width)
 	in.linear(model.RoleMixerOut, "out_proj", width, hidden, 0, false)
 	return model.LinearAttention{Heads: int(a.heads), KeyDim: int(a.keyDim), ValueDim: int(a.keyDim)}
+}
+
+// channelDelta adds one layer of Kimi Delta Attention (arXiv:2510.26692): three
+// convolved projections, and two gates through a bottleneck of a head's width.
+func (c scope) channelDelta(s section, k *stack, hidden int64) model.GatedDelta {
+	heads, dim, kernel := s.need("linear_attn_config.num_heads"), s.need("linear_attn_config.head_dim"), s.need("linear_attn_config.short_conv_kernel_size")
+	width := heads * dim
+	in := c.under(k.slot["delta"])
+	for _, name := range []string{"q", "k", "v"} {
+		in.linear(model.RoleMixerIn, name+"_proj", hidden, width, 0, false)
+		in.add(model.RoleMixerConv, convolution, name+"_conv1d.weight", width, 1, kernel)
+	}
+	for _, name := range []string{"f", "g"} {
+		in.linear(model.RoleMixerGate, name+"_a_proj", hidden, dim, 0, false)
+		in.linear(model.RoleMixerGate, name+"_b_proj", dim, width, 0, false)
+	}
+	in.linear(model.RoleMixerGate, "b_proj", hidden, heads, 0, false)
+	in.state("A_log", true, 1, 1, heads, 1)
+	in.state("dt_bias", true, width)
+	in.add(model.RoleMixerNorm, parameter, "o_norm.weight", dim)
+	in.linear(model.RoleMixerOut, "o_proj", width, hidden, 0, false)
+	return model.GatedDelta{KeyHeads: int(heads), ValueHeads: int(heads), KeyDim: int(dim), ValueDim: int(dim), Conv: int(kernel)}
 }

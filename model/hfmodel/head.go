@@ -53,7 +53,7 @@ func (s section) tied(k *stack) bool {
 // labels is how many classes a classifier has: two when the configuration
 // does not say, as transformers assumes.
 func (s section) labels() int64 {
-	if v, _ := s.find("id2label"); v != nil && v.kind == isObject {
+	if v, _ := s.find("id2label"); v != nil && v.kind == isObject && len(v.items) > 0 {
 		return int64(len(v.items))
 	}
 	return s.or("num_labels", 2)

@@ -221,14 +221,25 @@ func (s section) interleave(kinds []mixing) {
 			}
 		}
 	}
-	if attending := s.numbers("full_attn_idxs"); attending != nil {
-		for i := range kinds {
-			kinds[i] = conv
-		}
-		for _, i := range attending {
-			if i < int64(len(kinds)) {
-				kinds[i] = full
-			}
+	among(kinds, s.numbers("full_attn_idxs"), conv, 0)
+	among(kinds, s.numbers("attn_layer_indices"), mamba, 0)
+	if s.has("linear_attn_config.kda_layers") { // both lists count from one
+		among(kinds, s.numbers("linear_attn_config.full_attn_layers"), recur, 1)
+	}
+}
+
+// among makes the layers of a list attend, and the others what else there is.
+// A list that is absent says nothing.
+func among(kinds []mixing, attending []int64, other mixing, first int64) {
+	if attending == nil {
+		return
+	}
+	for i := range kinds {
+		kinds[i] = other
+	}
+	for _, i := range attending {
+		if i >= first && i-first < int64(len(kinds)) {
+			kinds[i-first] = full
 		}
 	}
 }

@@ -35,6 +35,10 @@ func (b *builder) groupOf(w, g section, format string) packing {
 	if block := w.numbers("block_structure"); len(block) == 2 {
 		p.block = [2]int64{max(1, block[0]), max(1, block[1])}
 	}
+	if p.strategy == "block" && p.block[0] == 0 {
+		b.doubt(w.path+"block_structure", "absent", "the size of the blocks that share a scale is not stated")
+		p.block = [2]int64{1, 1}
+	}
 	p.ordered = w.text("actorder") == "group"
 	if in, ok := g.sub("input_activations"); ok {
 		p.staticInput = !in.is("dynamic") && in.text("dynamic_") == ""

@@ -84,7 +84,8 @@ func (s section) spellings(key string) []string {
 // it, and so does looking it up under any of its spellings.
 func (s section) find(key string) (v *value, field string) {
 	for _, k := range s.spellings(key) {
-		s.used[s.path+k] = true
+		list, _, _ := strings.Cut(k, "@")
+		s.used[s.path+list] = true
 		if got := s.member(k); got != nil && v == nil {
 			v, field = got, s.path+k
 		}
@@ -92,17 +93,23 @@ func (s section) find(key string) (v *value, field string) {
 	return v, field
 }
 
-// member is the value under a key, which may lead into nested objects:
-// "attn_config.kv_n_heads".
+// member is the value under a key, which may lead into nested objects or a
+// list: "attn_config.kv_n_heads", "depths@2".
 func (s section) member(key string) *value {
+	key, item, listed := strings.Cut(key, "@")
 	v := s.object
-	for {
-		name, rest, nested := strings.Cut(key, ".")
-		if v = v.get(name); !nested {
-			return v
-		}
-		key = rest
+	for nested := true; nested; {
+		var name string
+		name, key, nested = strings.Cut(key, ".")
+		v = v.get(name)
 	}
+	if !listed || v == nil {
+		return v
+	}
+	if i, err := strconv.Atoi(item); err == nil && v.kind == isList && i < len(v.items) {
+		return v.items[i]
+	}
+	return nil
 }
 
 // given is what the class of the model assumes for an absent key.

@@ -25,7 +25,7 @@ func (b *builder) stackUp(s section, k *stack, at site) {
 		s.has(keyVocab + "|num_decoder_layers|decoder_layers|tie_word_embeddings")
 		return
 	}
-	s = s.renamed(k.rename)
+	s = s.derived(k.derive).renamed(k.rename)
 	k.slot = k.names.table()
 	if at.use == "Model" || at.use == "EncoderModel" {
 		at.strip = at.base
@@ -53,6 +53,22 @@ func (b *builder) stackUp(s section, k *stack, at site) {
 	if k.predict != nil {
 		b.predict(s, k, e, at, hidden, count)
 	}
+}
+
+// derived is the section with values that follow from others.
+func (s section) derived(expressions map[string]string) section {
+	if len(expressions) == 0 {
+		return s
+	}
+	all := map[string]string{}
+	for key, given := range s.defaults {
+		all[key] = given
+	}
+	for key, expression := range expressions {
+		all[key] = strconv.FormatInt(sections{"": s}.eval(expression), 10)
+	}
+	s.defaults = all
+	return s
 }
 
 // embed adds the token embedding, or finds the one that the stack shares.
