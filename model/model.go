@@ -74,10 +74,11 @@ type Model struct {
 	Quantised     *Quantisation
 	Stacks        []Stack
 	Tensors       []Tensor
-	FormatOrigin  account.Origin // of the tensors' formats: observed in a file's header, or assumed from a configuration
-	Loose         int64          // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
-	Listed        bool           // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
-	FileBytes     int64          // tensor data in the weight files, copies of shared tensors included; 0 where none was read
+	FormatOrigin  account.Origin   // of the tensors' formats: observed in a file's header, or assumed from a configuration
+	Loose         int64            // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
+	Listed        bool             // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
+	FileBytes     int64            // tensor data in the weight files, copies of shared tensors included; 0 where none was read
+	Images        *ImageProcessing // of the processor beside the model; nil where none was read
 	Unknown       []Unknown
 	Warnings      []account.Warning // what the files say that does not agree, and which of them counts here
 	Sources       []Source

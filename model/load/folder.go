@@ -172,6 +172,10 @@ func fromFolder(ctx context.Context, folder source.Folder, name string) (*model.
 		if config, err = fromConfig(ctx, folder, configName); err != nil {
 			return nil, err
 		}
+		// A processor that is damaged costs no byte of the weights.
+		if config.Images, err = images(ctx, folder); err != nil {
+			config.Warnings = append(config.Warnings, warning("preprocessor_not_read", "%v", err))
+		}
 	}
 	return c.setAside(folder, name, withWeights(ctx, folder, config, c))
 }

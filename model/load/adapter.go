@@ -1,0 +1,275 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/internal/hub"
+	"floodmark/internal/source"
+	"floodmark/model"
+)
+
+const (
+	adapterName = "adapter_config.json"
+	maxAdapter  = 16 << 20
+)
+
+// AdapterConfig is what an adapter_config.json of PEFT says of a LoRA adapter
+// (src/peft/tuners/lora/config.py of https://github.com/huggingface/peft).
+type AdapterConfig struct {
+	Base        string // base_model_name_or_path
+	Rank        int    // r
+	Alpha       float64
+	DoRA        bool           // use_dora: a magnitude for each output
+	BiasOfB     bool           // lora_bias: B has a bias
+	Targets     selection      // target_modules
+	Excluded    selection      // exclude_modules
+	Saved       []string       // modules_to_save: trained and stored whole
+	RankPattern map[string]int // rank_pattern: patterns of modules with another rank
+	Layers      []int64        // layers_to_transform; nil for all
+	Biases      string         // bias: which biases of the base model are trained; "none" for none
+}
+
+// Tuned is what an adapter adds to one module, or to one of every expert.
+type Tuned struct {
+	Module       string // as the base model calls it
+	Role         model.Role
+	Stack, Layer int32
+	Rank         int  // 0 for a module that is saved whole
+	Saved        bool // a copy of the module, not a pair of matrices
+	Parameters   int64
+}
+
+// Adapter is an adapter on its base model.
+type Adapter struct {
+	Config     AdapterConfig
+	Tuned      []Tuned
+	Parameters account.Figure // Σ r·(in + out), magnitudes, and modules saved whole
+	Stored     account.Figure // bytes of its own weight file; unknown without one
+	Formats    []dtype.Format // in that file, each once
+	Warnings   []account.Warning
+}
+
+// OpenAdapter reads the adapter in a folder or repository and counts it on its
+// base model. Where its weight file lies beside it, that is read too, and a
+// difference is a warning.
+func OpenAdapter(ctx context.Context, name string, base *model.Model, o Options) (*Adapter, error) {
+	folder := source.Dir(strings.TrimSuffix(name, "/"+adapterName))
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		if repository, ok := hub.ParseName(name); ok {
+			if folder, err = hub.Open(ctx, o.Hub, repository); err != nil {
+				return nil, err
+			}
+		}
+	}
+	src, err := folder.Open(ctx, adapterName)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	config, err := ReadAdapter(src)
+	if err != nil {
+		return nil, err
+	}
+	a, err := config.On(base)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.list(ctx, folder)
+}
+
+// ReadAdapter reads an adapter_config.json. A kind of adapter other than LoRA
+// and DoRA is a [source.FormatError].
+func ReadAdapter(src source.Source) (*AdapterConfig, error) {
+	if err := source.RefusePointer(src); err != nil {
+		return nil, err
+	}
+	data, err := source.ReadAll(src, maxAdapter)
+	if err != nil {
+		return nil, err
+	}
+	f := fields{file: src.Name()}
+	if err := json.Unmarshal(data, &f.object); err != nil {
+		return nil, malformed(src.Name(), err)
+	}
+	if kind := f.text("peft_type"); kind != "LORA" {
+		return nil, source.InField(src.Name(), "peft_type", "is %s, expected LORA", quote(kind)).
+			WithHint("other kinds of adapters are not counted: name the base model alone, and add its bytes as a resident")
+	}
+	c := &AdapterConfig{
+		Base: f.text("base_model_name_or_path"), Rank: f.count("r"), DoRA: f.flag("use_dora", false), BiasOfB: f.flag("lora_bias", false),
+		Targets: f.selection("target_modules"), Excluded: f.selection("exclude_modules"), Biases: f.text("bias"),
+	}
+	f.read(&c.Alpha, "a number", "lora_alpha")
+	f.read(&c.Saved, "a list of names", "modules_to_save")
+	f.read(&c.RankPattern, "ranks by pattern", "rank_pattern")
+	var one int64
+	if raw := f.object["layers_to_transform"]; json.Unmarshal(raw, &one) == nil && string(raw) != "null" {
+		c.Layers = []int64{one}
+	} else {
+		f.read(&c.Layers, "a layer or a list of layers", "layers_to_transform")
+	}
+	if f.err == nil && c.Rank <= 0 {
+		f.fail("r", "a rank of 1 or more")
+	}
+	if f.err == nil && c.Targets.empty() && len(c.Saved) == 0 {
+		f.fail("target_modules", "names of modules, or a pattern")
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	return c, nil
+}
+
+// On counts the adapter on a base model: two matrices of r·in and r·out for
+// each module that it targets. Worked number: rank 16 on a module of
+// [4096, 4096] is 16 · 8192 = 131,072 parameters. A target that the model does
+// not have, and a pattern that this program cannot match, are errors.
+func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
+	choose, err := c.chooser()
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{Config: *c}
+	if c.Biases != "" && c.Biases != "none" {
+		a.Warnings = append(a.Warnings, warning("adapter_biases", "the adapter trains biases of the base model too (bias is %s), which are not counted", quote(c.Biases)))
+	}
+	for _, t := range base.Tensors {
+		module, is := moduleOf(t)
+		if !is {
+			continue
+		}
+		tuned, ok, err := choose.tune(module, t)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			a.Tuned = append(a.Tuned, tuned)
+		}
+	}
+	p := account.Provenance{Origin: account.Calculated, Counter: "adapter.parameters", Source: "https://arxiv.org/abs/2106.09685"}
+	if len(a.Tuned) == 0 {
+		return nil, source.InField(adapterName, "target_modules", "no module of %s is called so", quote(base.Name)).
+			WithHint("name the base model that the adapter was trained on: %s", c.Base)
+	}
+	var sum int64
+	for _, t := range a.Tuned {
+		var fits bool
+		if sum, fits = bytesize.Add(sum, t.Parameters); !fits {
+			a.Parameters = account.Unknown(bytesize.ErrOverflow.Error(), p)
+			return a, nil
+		}
+	}
+	a.Parameters = account.Exact(sum, p)
+	a.Stored = account.Unknown("no weight file of the adapter was read", account.Provenance{Scope: account.Requested})
+	return a, nil
+}
+
+// moduleOf is the module that a tensor is the weight of, packed or not.
+func moduleOf(t model.Tensor) (string, bool) {
+	for _, ending := range []string{".weight", ".qweight", ".weight_packed"} {
+		if module, is := strings.CutSuffix(t.Name, ending); is {
+			return module, t.Role.Category() == account.CategoryParameter
+		}
+	}
+	return "", false
+}
+
+// tune is what the adapter adds to one module.
+func (c *chooser) tune(module string, t model.Tensor) (Tuned, bool, error) {
+	// The number of an expert is a star here; a pattern may ask for digits.
+	key := strings.ReplaceAll(module, "*", "0")
+	out := Tuned{Module: module, Role: t.Role, Stack: t.Stack, Layer: t.Layer}
+	if slices.ContainsFunc(c.config.Saved, func(name string) bool { return ends(key, name) }) {
+		n, fits := t.Parameters()
+		out.Saved, out.Parameters = true, n
+		return out, fits, nil
+	}
+	if len(t.Shape) < 2 || !c.on(key, t) {
+		return out, false, nil
+	}
+	out.Rank = c.rank(key)
+	n, fits := c.config.parameters(out.Rank, t)
+	if !fits {
+		return out, false, source.InField(adapterName, "r", "rank %d on %s has more parameters than 63 bits count", out.Rank, quote(module))
+	}
+	out.Parameters = n
+	return out, true, nil
+}
+
+// parameters is r·(in + out) for each matrix, and what DoRA and a bias add. A
+// convolution's input counts its kernel.
+func (c *AdapterConfig) parameters(rank int, t model.Tensor) (int64, bool) {
+	count, shape := int64(1), t.Shape
+	if len(shape) == 3 && strings.Contains(t.Name, "experts.") {
+		count, shape = shape[0], shape[1:]
+	}
+	in, fits := bytesize.Mul(shape[1:]...)
+	if !fits {
+		return 0, false
+	}
+	extra := int64(0)
+	if c.DoRA {
+		extra += shape[0]
+	}
+	if c.BiasOfB {
+		extra += shape[0]
+	}
+	width, fits := bytesize.Add(in, shape[0])
+	if !fits {
+		return 0, false
+	}
+	pair, fits := bytesize.Mul(int64(rank), width)
+	if !fits {
+		return 0, false
+	}
+	if pair, fits = bytesize.Add(pair, extra); !fits {
+		return 0, false
+	}
+	return bytesize.Mul(count, pair)
+}
+
+// list reads the adapter's own weight file, where there is one.
+func (a *Adapter) list(ctx context.Context, folder source.Folder) error {
+	for _, candidate := range []struct{ kind, file string }{{safetensorsKind, "adapter_model.safetensors"}, {torchKind, "adapter_model.bin"}} {
+		tensors, err := header(ctx, folder, candidate.kind, candidate.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var elements, bytes int64
+		for _, t := range tensors {
+			n, _ := bytesize.Mul(t.shape...)
+			elements, bytes = elements+n, bytes+t.bytes
+			if !slices.Contains(a.Formats, t.format) {
+				a.Formats = append(a.Formats, t.format)
+			}
+		}
+		a.Stored = account.Exact(bytes, account.Provenance{Origin: account.Observed, Scope: account.Requested, Counter: "adapter.weights", Source: candidate.file})
+		if counted, exact := a.Parameters.IsExact(); exact && counted != elements {
+			a.Warnings = append(a.Warnings, warning("adapter_differs", "%s lists %d parameters; the configuration on this base model makes %d", candidate.file, elements, counted))
+		}
+		return nil
+	}
+	return nil
+}
+
+// String says what the adapter is in a few words.
+func (c AdapterConfig) String() string {
+	kind := "LoRA"
+	if c.DoRA {
+		kind = "DoRA"
+	}
+	return fmt.Sprintf("%s of rank %d", kind, c.Rank)
+}
