@@ -20,6 +20,7 @@ type ReplayRequest struct {
 	// capacity is given, and else nothing but the certificate is made.
 	Confs            []string
 	Capacity         int64  // bytes that the driver could give to the allocator; 0 without a limit
+	TotalMemory      int64  // bytes of the card, of which memory fractions are taken; 0 when not known
 	SmallestCapacity bool   // look for the least capacity with which the program still runs
 	PyTorch          string // version whose rules hold; empty for the newest
 }
@@ -68,7 +69,7 @@ func Replay(ctx context.Context, r ReplayRequest) (*Replayed, error) {
 	}
 	out := &Replayed{Request: r, Name: s.Name}
 	for _, recording := range s.Recordings() {
-		d := ReplayedDevice{Recorded: replay.Replay(s, recording, rules)}
+		d := ReplayedDevice{Recorded: replay.Replay(s, recording, rules, r.TotalMemory)}
 		if err := d.try(ctx, r, rules, settings); err != nil {
 			return nil, err
 		}
@@ -114,7 +115,7 @@ func (d *ReplayedDevice) try(ctx context.Context, r ReplayRequest, rules allocat
 		settings = []allocator.Settings{d.Run.Settings}
 	}
 	for _, s := range settings {
-		o := replay.Options{Settings: s, Rules: rules, Capacity: r.Capacity}
+		o := replay.Options{Settings: s, Rules: rules, Capacity: r.Capacity, TotalMemory: r.TotalMemory}
 		w, err := d.WhatIf(ctx, o)
 		var refusal *replay.NotCertifiedError
 		if errors.As(err, &refusal) {

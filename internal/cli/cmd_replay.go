@@ -14,6 +14,7 @@ import (
 type replayOptions struct {
 	confs    []string
 	capacity string
+	total    string
 	smallest bool
 	pytorch  string
 }
@@ -21,6 +22,7 @@ type replayOptions struct {
 func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.confs, "conf", nil, "`settings` to try, as PYTORCH_ALLOC_CONF spells them; may be given several times, and \"\" is the defaults")
 	f.StringVar(&o.capacity, "capacity", "", "`bytes` that the driver could give to the allocator (22.5GiB; default: no limit)")
+	f.StringVar(&o.total, "total-memory", "", "`bytes` of the card, of which per_process_memory_fraction is taken")
 	f.BoolVar(&o.smallest, "smallest-capacity", false, "find the least capacity with which the program still runs")
 	f.StringVar(&o.pytorch, "pytorch", "", "the `version` of PyTorch whose rules hold (default: the newest)")
 }
@@ -44,16 +46,9 @@ validated on hardware.`,
 			if err := s.ready(); err != nil {
 				return err
 			}
-			request := floodmark.ReplayRequest{Path: args[0], Confs: o.confs, SmallestCapacity: o.smallest, PyTorch: o.pytorch}
-			if o.capacity != "" {
-				n, err := bytesize.Parse(o.capacity)
-				if err == nil && n < 1 {
-					err = fmt.Errorf("%q is no capacity", o.capacity)
-				}
-				if err != nil {
-					return &usageError{err: fmt.Errorf("--capacity: %w", err)}
-				}
-				request.Capacity = n
+			request, err := o.request(args[0])
+			if err != nil {
+				return err
 			}
 			replayed, err := floodmark.Replay(cmd.Context(), request)
 			if err != nil {
@@ -68,6 +63,27 @@ validated on hardware.`,
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
+}
+
+func (o *replayOptions) request(path string) (floodmark.ReplayRequest, error) {
+	r := floodmark.ReplayRequest{Path: path, Confs: o.confs, SmallestCapacity: o.smallest, PyTorch: o.pytorch}
+	for _, size := range []struct {
+		flag, text string
+		into       *int64
+	}{{"--capacity", o.capacity, &r.Capacity}, {"--total-memory", o.total, &r.TotalMemory}} {
+		if size.text == "" {
+			continue
+		}
+		n, err := bytesize.Parse(size.text)
+		if err == nil && n < 1 {
+			err = fmt.Errorf("%q is no amount of memory", size.text)
+		}
+		if err != nil {
+			return r, &usageError{err: fmt.Errorf("%s: %w", size.flag, err)}
+		}
+		*size.into = n
+	}
+	return r, nil
 }
 
 // replayExit is 4 where a certificate does not hold, and otherwise the answer
