@@ -3,11 +3,8 @@ package hub
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
-
-var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // snapshot is the folder of the cache that holds a revision, and its commit;
 // false when there is none. A branch or tag is a file under refs that holds the
@@ -18,7 +15,7 @@ func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
 	}
 	repository := filepath.Join(s.Cache, "models--"+n.Owner+"--"+n.Model)
 	id = n.Revision
-	if !commit.MatchString(id) {
+	if !isCommit(id) {
 		ref, err := os.Open(filepath.Join(repository, "refs", filepath.FromSlash(n.Revision)))
 		if err != nil {
 			return "", "", false
@@ -27,7 +24,7 @@ func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
 		text := make([]byte, 64)
 		length, _ := ref.Read(text)
 		id = strings.TrimSpace(string(text[:length]))
-		if !commit.MatchString(id) {
+		if !isCommit(id) {
 			return "", "", false
 		}
 	}

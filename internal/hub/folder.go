@@ -22,7 +22,7 @@ const (
 // holds at the same commit from there. Without the hub the cache must do.
 func Open(ctx context.Context, s Settings, n Name) (source.Folder, error) {
 	cached, id, has := s.snapshot(n)
-	if s.Offline || s.Endpoint == "" || has && commit.MatchString(n.Revision) && complete(ctx, cached) {
+	if s.Offline || s.Endpoint == "" || has && isCommit(n.Revision) && complete(ctx, cached) {
 		if has {
 			return local{source.Dir(cached), n}, nil
 		}
@@ -107,7 +107,7 @@ func (f *folder) list(ctx context.Context) error {
 	if len(listing.Siblings) > maxFiles {
 		return f.name.fault(nil, "name a folder that holds the model", "has %d files, more than the %d that are read", len(listing.Siblings), maxFiles)
 	}
-	if f.commit = listing.SHA; !commit.MatchString(f.commit) {
+	if f.commit = listing.SHA; !isCommit(f.commit) {
 		f.commit = ""
 	}
 	for _, s := range listing.Siblings {
