@@ -1,10 +1,8 @@
 package floodmark
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"floodmark/account"
 	"floodmark/record"
@@ -12,18 +10,25 @@ import (
 	"floodmark/timeline"
 )
 
-// snapshotEvidence is a PyTorch memory snapshot and what each of its devices
-// recorded.
+// snapshotEvidence is a PyTorch memory snapshot, what each of its devices
+// recorded, and what each allocation is for.
 type snapshotEvidence struct {
-	snapshot   *snapshot.Snapshot
-	recordings []*snapshot.Recording
+	snapshot     *snapshot.Snapshot
+	recordings   []*snapshot.Recording
+	explanations []*snapshot.Explanation
 }
 
 func newSnapshotEvidence(s *snapshot.Snapshot) snapshotEvidence {
-	return snapshotEvidence{snapshot: s, recordings: s.Recordings()}
+	e := snapshotEvidence{snapshot: s, recordings: s.Recordings()}
+	for _, r := range e.recordings {
+		x := s.Explain(r)
+		x.Attribute()
+		e.explanations = append(e.explanations, x)
+	}
+	return e
 }
 
-// Accounts is one account a device.
+// Accounts is one account a device, with a term for each category.
 func (e snapshotEvidence) Accounts() []account.Account {
 	var accounts []account.Account
 	for _, r := range e.recordings {
@@ -36,25 +41,59 @@ func (e snapshotEvidence) Accounts() []account.Account {
 func (e snapshotEvidence) Record(tool record.Tool) any {
 	warnings := slices.Clone(e.snapshot.Warnings)
 	r := &record.Snapshot{Source: e.snapshot.Name}
-	for _, recording := range e.recordings {
+	for i, recording := range e.recordings {
 		warnings = append(warnings, recording.Timeline.Warnings...)
-		r.Devices = append(r.Devices, deviceOf(recording))
+		r.Devices = append(r.Devices, e.device(i, nil))
 	}
 	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindSnapshot, tool, warnings)}
 	return r
 }
 
-// topStacks is how many stacks of the peak a record lists.
-const topStacks = 10
+// exactPeak is a peak of allocated bytes that is known to the byte, rounding
+// included, and the entry after which it is reached.
+type exactPeak struct {
+	bytes int64
+	entry int
+}
 
-func deviceOf(r *snapshot.Recording) record.SnapshotDevice {
+// device is one device as a document. The composition is of the exact peak of
+// allocated bytes where there is one, else of the peak of requested bytes.
+func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice {
+	r, x := e.recordings[i], e.explanations[i]
+	d := levelsOf(r)
+	scope, entry := account.Requested, int(*d.PeakEvent)
+	if exact != nil {
+		scope, entry = account.Allocated, exact.entry
+		d.PeakAllocatedBytes, d.PeakAllocatedLowBytes = &exact.bytes, nil
+	}
+	c := x.Compose(entry, scope)
+	d.Composition = sharesOf(c, exact)
+	d.Summary = x.Summary(c)
+	if c.Phase != account.PhaseRecorded {
+		phase := string(c.Phase)
+		d.PeakPhase = &phase
+	}
+	for _, reason := range c.Reasons {
+		d.Reasons = append(d.Reasons, record.Reason{
+			Category: string(reason.Category), Evidence: reason.Evidence.String(), Why: reason.Why,
+			Bytes: reason.Bytes, Count: reason.Count,
+		})
+	}
+	d.Top = topOf(x.ByStack(c))
+	d.Files, d.Modules = placesOf(x.ByFile(c)), placesOf(x.ByModule(c))
+	d.Streams, d.Fragmentation = holdingsOf(e.snapshot.Holdings(r), r.End)
+	return d
+}
+
+// levelsOf is the counts, peaks and ends of a recording.
+func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 	peaks := r.Peaks()
 	event := int64(peaks.Requested.Entry)
 	blocks := 0
 	for _, s := range r.Segments {
 		blocks += s.Count
 	}
-	d := record.SnapshotDevice{
+	return record.SnapshotDevice{
 		Device: r.Timeline.Device, Events: r.Trace.Len(), Segments: len(r.Segments), Blocks: blocks,
 		PeakRequestedBytes:    &peaks.Requested.Bytes,
 		PeakAllocatedLowBytes: &peaks.Allocated.Bytes,
@@ -65,61 +104,77 @@ func deviceOf(r *snapshot.Recording) record.SnapshotDevice {
 		EndActiveBytes:        &r.End.Active,
 		EndReservedBytes:      &r.End.Reserved,
 		Truncated:             r.Timeline.Truncated,
-		Top:                   top(&r.Timeline),
 	}
-	cached, rounding := r.End.Reserved-r.End.Active, r.End.Active-r.End.Requested
-	d.Fragmentation = &record.Fragmentation{CachedBytes: &cached, RoundingBytes: &rounding}
-	return d
 }
 
-// top groups what is alive at the peak of requested bytes by stack.
-func top(tl *timeline.Timeline) []record.TopStack {
-	_, moment := tl.PeakRequested()
-	groups := map[string]*record.TopStack{}
-	var list []*record.TopStack
-	for _, a := range tl.AliveAt(moment) {
-		alloc := tl.Allocs[a]
-		stack := frames(&tl.Stacks, alloc.Stack)
-		key := strings.Join(stack, "\n")
-		g, seen := groups[key]
-		if !seen {
-			g = &record.TopStack{Stack: stack}
-			groups[key] = g
-			list = append(list, g)
-		}
-		g.Bytes += alloc.Requested
-		g.Count++
+// sharesOf is the rows of a composition. Under an exact peak of allocated bytes
+// one more row is what the allocator rounded up, so that they sum to it.
+func sharesOf(c snapshot.Composition, exact *exactPeak) []record.Share {
+	var rows []record.Share
+	for _, share := range c.Shares {
+		rows = append(rows, record.Share{
+			Category: string(share.Category), Term: string(snapshot.TermOf(share.Category)), Bytes: &share.Bytes,
+		})
 	}
-	slices.SortStableFunc(list, func(a, b *record.TopStack) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	var rows []record.TopStack
-	for _, g := range list[:min(topStacks, len(list))] {
-		rows = append(rows, *g)
+	if exact != nil {
+		rounding := exact.bytes - c.Bytes
+		rows = append(rows, record.Share{
+			Category: string(account.CategoryAllocatorRounding), Term: string(account.TermAllocatorRounding), Bytes: &rounding,
+		})
 	}
 	return rows
 }
 
-// maxFrames is how many frames of a stack a record keeps.
-const maxFrames = 12
-
-// frames spells the Python frames of a stack, innermost first; a stack without
-// any keeps its other frames. C++ frames have no file of their own worth naming.
-func frames(s *timeline.StackTable, stack uint32) []string {
-	var python, other []string
-	for _, f := range s.Stack(stack) {
-		if file := s.File(f); strings.HasSuffix(file, ".py") {
-			python = append(python, fmt.Sprintf("%s (%s:%d)", s.Function(f), shortPath(file), s.Line(f)))
-		} else if name := s.Function(f); name != "" {
-			other = append(other, name)
-		}
-	}
-	if len(python) == 0 {
-		python = other
-	}
-	return python[:min(maxFrames, len(python))]
+// frames spells a stack as records and pages show it, innermost first.
+func frames(table *timeline.StackTable, stack uint32) []string {
+	return snapshot.Spell(table, stack, snapshot.MaxFrames)
 }
 
-// shortPath keeps the last two parts of a path: enough to recognise a module.
-func shortPath(path string) string {
-	parts := strings.Split(path, "/")
-	return strings.Join(parts[max(0, len(parts)-2):], "/")
+// topRows is how many rows of each grouping a record lists.
+const topRows = 10
+
+func topOf(groups []snapshot.Group) []record.TopStack {
+	var rows []record.TopStack
+	for _, g := range groups[:min(topRows, len(groups))] {
+		row := record.TopStack{
+			Bytes: g.Bytes, Count: g.Count, Stack: g.Stack, Category: string(g.Category), AtEndBytes: g.AtEnd,
+			FirstBirth: int64(g.First), LastBirth: int64(g.Last),
+		}
+		if g.Freed >= 0 {
+			freed := int64(g.Freed)
+			row.LastFree = &freed
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func placesOf(groups []snapshot.Group) []record.Place {
+	var rows []record.Place
+	for _, g := range groups[:min(topRows, len(groups))] {
+		row := record.Place{Category: string(g.Category), Bytes: g.Bytes, Count: g.Count, AtEndBytes: g.AtEnd}
+		if g.Name != "" {
+			row.Name = &g.Name
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// holdingsOf is what streams and pools hold at the end, and what of it nobody
+// uses.
+func holdingsOf(holdings []snapshot.Holding, end snapshot.Levels) ([]record.StreamPool, *record.Fragmentation) {
+	var rows []record.StreamPool
+	stranded, largest := int64(0), int64(0)
+	for _, h := range holdings {
+		stranded, largest = stranded+h.Stranded, max(largest, h.LargestFree)
+		rows = append(rows, record.StreamPool{
+			Stream: strconv.FormatUint(h.Stream, 10), Pool: h.Pool.Name(),
+			ReservedBytes: &h.Reserved, ActiveBytes: &h.Active, StrandedBytes: &h.Stranded, LargestFreeBytes: &h.LargestFree,
+		})
+	}
+	cached, rounding := end.Reserved-end.Active, end.Active-end.Requested
+	return rows, &record.Fragmentation{
+		CachedBytes: &cached, UnreleasableBytes: &stranded, RoundingBytes: &rounding, LargestFreeBytes: &largest,
+	}
 }

@@ -188,26 +188,59 @@ type SnapshotDevice struct {
 	EndActiveBytes        *int64         `json:"end_active_bytes"`
 	EndReservedBytes      *int64         `json:"end_reserved_bytes"`
 	Truncated             bool           `json:"truncated"`
-	Composition           []Share        `json:"composition"`
+	Summary               string         `json:"summary"`     // one sentence
+	PeakPhase             *string        `json:"peak_phase"`  // null when nothing says what the program was doing
+	Composition           []Share        `json:"composition"` // of requested at its peak, or of allocated where that peak is exact; the rows sum to it
+	Reasons               []Reason       `json:"reasons"`     // the same, by what decided the category
 	Top                   []TopStack     `json:"top"`
+	Files                 []Place        `json:"files"`
+	Modules               []Place        `json:"modules"`
 	Streams               []StreamPool   `json:"streams"`
 	Fragmentation         *Fragmentation `json:"fragmentation"`
 }
 
-// TopStack is the allocations of one stack that are alive at the peak.
-type TopStack struct {
-	Bytes int64    `json:"bytes"`
-	Count int      `json:"count"`
-	Stack []string `json:"stack"`
+// Reason is the bytes whose category one kind of evidence decided: annotation,
+// frames, free (functions on the stack of the free), lifetime, sizes, or none.
+type Reason struct {
+	Category string `json:"category"`
+	Evidence string `json:"evidence"`
+	Why      string `json:"why"`
+	Bytes    int64  `json:"bytes"`
+	Count    int    `json:"count"`
 }
 
-// StreamPool is what one stream holds in one pool.
+// TopStack is the allocations of one stack that are alive at the peak. Births
+// and frees are indexes of trace entries; the first birth is −1 when it is
+// before the trace, and the last free is null when none of them is freed.
+type TopStack struct {
+	Bytes      int64    `json:"bytes"`
+	Count      int      `json:"count"`
+	Stack      []string `json:"stack"`
+	Category   string   `json:"category"` // of most of the bytes
+	AtEndBytes int64    `json:"at_end_bytes"`
+	FirstBirth int64    `json:"first_birth"`
+	LastBirth  int64    `json:"last_birth"`
+	LastFree   *int64   `json:"last_free"`
+}
+
+// Place is the allocations of one file, or of one module's forward, that are
+// alive at the peak. Name is null where no frame says.
+type Place struct {
+	Name       *string `json:"name"`
+	Category   string  `json:"category"` // of most of the bytes
+	Bytes      int64   `json:"bytes"`
+	Count      int     `json:"count"`
+	AtEndBytes int64   `json:"at_end_bytes"`
+}
+
+// StreamPool is what one stream holds in one pool, at the end of the snapshot.
 type StreamPool struct {
-	Stream        string `json:"stream"`
-	Pool          string `json:"pool"`
-	ReservedBytes *int64 `json:"reserved_bytes"`
-	ActiveBytes   *int64 `json:"active_bytes"`
-	StrandedBytes *int64 `json:"stranded_bytes"`
+	Stream           string `json:"stream"`
+	Pool             string `json:"pool"` // default, or the identity of a private pool
+	ReservedBytes    *int64 `json:"reserved_bytes"`
+	ActiveBytes      *int64 `json:"active_bytes"`
+	StrandedBytes    *int64 `json:"stranded_bytes"` // free, in segments that something still uses
+	LargestFreeBytes *int64 `json:"largest_free_bytes"`
 }
 
 // Fragmentation is what the allocator holds and nobody uses, at the end of the

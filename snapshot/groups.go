@@ -23,13 +23,13 @@ type Group struct {
 	Freed    int   // latest free of those that are freed; −1 when none is
 }
 
-// maxFrames is how many frames of a stack are kept.
-const maxFrames = 12
+// MaxFrames is how many frames of a stack a group keeps.
+const MaxFrames = 12
 
 // ByStack groups a composition by stack, largest first.
 func (x *Explanation) ByStack(c Composition) []Group {
 	return x.group(c, func(stack uint32) (string, []string) {
-		frames := Spell(&x.r.Timeline.Stacks, stack, maxFrames)
+		frames := Spell(&x.r.Timeline.Stacks, stack, MaxFrames)
 		return strings.Join(frames, " ← "), frames
 	})
 }
