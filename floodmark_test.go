@@ -222,13 +222,13 @@ func TestReserveProvesNothing(t *testing.T) {
 	}
 }
 
-func TestManyRanksAreRefused(t *testing.T) {
+func TestRanksThatDoNotDivideAreRefused(t *testing.T) {
 	m, err := LoadModel("testdata/models/Llama-3.2-1B")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := workload.Workload{Operation: workload.Load, Mesh: workload.Mesh{TensorParallel: 2}}
-	if _, err := Estimate(context.Background(), Request{Model: m, Workload: w}); err == nil || !strings.Contains(err.Error(), "2 ranks") {
-		t.Errorf("two ranks: %v", err)
+	w := workload.Workload{Operation: workload.Load, Mesh: workload.Mesh{TensorParallel: 3}}
+	if _, err := Estimate(context.Background(), Request{Model: m, Workload: w}); err == nil || !strings.Contains(err.Error(), "query heads: 32") {
+		t.Errorf("three ranks: %v", err)
 	}
 }
