@@ -311,25 +311,22 @@ func readIndex(ctx context.Context, folder source.Folder, name string) (*safeten
 	return index, err
 }
 
-// warnings of an index are the model's.
+// check compares an index with the headers. Its warnings are the model's.
 func (w *weights) check(name string, index *safetensors.Index) {
 	w.warnings = append(w.warnings, index.Warnings...)
-	here := make(map[string]struct{}, len(w.tensors))
-	for _, t := range w.tensors {
-		here[t.name] = struct{}{}
-	}
 	var absent []string
 	for _, e := range index.Entries {
-		if _, has := here[e.Name]; !has {
+		if _, has := w.places[e.Name]; !has {
 			absent = append(absent, e.Name)
 		}
-		delete(here, e.Name)
 	}
+	// No name stands twice in an index.
+	more := len(w.tensors) - (len(index.Entries) - len(absent))
 	if len(absent) > 0 {
 		w.warnings = append(w.warnings, warning("index_names_absent", "%s names %d tensors that no weight file has: %s", name, len(absent), several(absent)))
 	}
-	if len(here) > 0 {
-		w.warnings = append(w.warnings, warning("index_lacks_names", "%s lacks %d tensors that the weight files have", name, len(here)))
+	if more > 0 {
+		w.warnings = append(w.warnings, warning("index_lacks_names", "%s lacks %d tensors that the weight files have", name, more))
 	}
 	if total, whole := index.TotalSize.Value(); whole && total > 0 && total != w.data {
 		w.warnings = append(w.warnings, warning("total_size_differs", "%s declares a total_size of %d bytes; the headers of the weight files list %d, %+d, which count", name, total, w.data, w.data-total))

@@ -37,6 +37,7 @@ type weights struct {
 	files    []string // that were read
 	tensors  []tensor
 	data     int64 // bytes of tensor data in all files, storage once
+	places   map[string]int
 	warnings []account.Warning
 }
 
@@ -171,7 +172,11 @@ func torchTensors(src source.Source) ([]tensor, error) {
 
 // join puts the tensors of all files together, each name once.
 func (w *weights) join(folder source.Folder, parts [][]tensor) error {
-	seen := map[string]int{}
+	total := 0
+	for _, part := range parts {
+		total += len(part)
+	}
+	w.tensors, w.places = make([]tensor, 0, min(total, maxTensors)), make(map[string]int, min(total, maxTensors))
 	var twice []string
 	for n, part := range parts {
 		if len(w.tensors)+len(part) > maxTensors {
@@ -182,13 +187,13 @@ func (w *weights) join(folder source.Folder, parts [][]tensor) error {
 			if t.twin >= 0 {
 				t.twin = place[t.twin]
 			}
-			if _, known := seen[t.name]; known {
-				place[i] = seen[t.name]
+			if at, known := w.places[t.name]; known {
+				place[i] = at
 				twice = append(twice, t.name)
 				continue
 			}
 			place[i] = len(w.tensors)
-			seen[t.name] = place[i]
+			w.places[t.name] = place[i]
 			w.tensors = append(w.tensors, t)
 			if t.twin >= 0 {
 				continue
