@@ -60,7 +60,7 @@ func (s section) attentionSizes(k *stack) attentionSizes {
 	}
 	if !k.noRotary {
 		a.rotary = s.or("rotary_dim|rotary_ndims", a.keyDim)
-		if share := s.real("partial_rotary_factor|rotary_pct|rope_pct"); share > 0 {
+		if share := s.real("partial_rotary_factor|rotary_pct|rope_pct|rope_parameters.partial_rotary_factor"); share > 0 {
 			a.rotary = int64(float64(a.keyDim) * share)
 		}
 	}

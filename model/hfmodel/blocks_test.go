@@ -26,36 +26,56 @@ func layerOf(m *model.Model, layer int32) (sum int64) {
 	return sum
 }
 
-// TestLayers counts one layer of each kind of block by hand. Unless a comment
-// says otherwise attention is q, k, v, o of 64×64 and a gated network is three
+// layerCase is one layer of a small model with its parameters, counted by hand.
+type layerCase struct {
+	name   string
+	config string
+	layer  int32
+	want   int64
+}
+
+// Attention of hidden size 64 is q, k, v, o of 64×64, a gated network three
 // matrices of 64×128.
-func TestLayers(t *testing.T) {
-	const attention, gated, norms = 4 * 64 * 64, 3 * 64 * 128, 2 * 64
-	for _, c := range []struct {
-		name   string
-		config string
-		layer  int32
-		want   int64
-	}{
+const attention, gated, norms = 4 * 64 * 64, 3 * 64 * 128, 2 * 64
+
+func attentionCases() []layerCase {
+	return []layerCase{
 		{"llama", small("llama", "LlamaForCausalLM", ""), 0, attention + gated + norms},
-		{"every bias of llama", small("llama", "LlamaForCausalLM", `,"attention_bias":true,"mlp_bias":true`), 0, attention + 4*64 + gated + 2*128 + 64 + norms},
-		{"grouped queries: 1 head of keys and values of 16", small("llama", "LlamaForCausalLM", `,"num_key_value_heads":1`), 0, 2*64*64 + 2*16*64 + gated + norms},
-		{"heads wider than the model: 4 of 32", small("mistral", "MistralForCausalLM", `,"head_dim":32,"num_key_value_heads":4`), 0, 4*64*128 + gated + norms},
+		{"every bias of llama", small("llama", "LlamaForCausalLM", `,"attention_bias":true,"mlp_bias":true`),
+			0, attention + 4*64 + gated + 2*128 + 64 + norms},
+		{"grouped queries: 1 head of keys and values of 16", small("llama", "LlamaForCausalLM", `,"num_key_value_heads":1`),
+			0, 2*64*64 + 2*16*64 + gated + norms},
+		{"heads wider than the model: 4 of 32", small("mistral", "MistralForCausalLM", `,"head_dim":32,"num_key_value_heads":4`),
+			0, 4*64*128 + gated + norms},
 		{"qwen2 has biases of query, key and value", small("qwen2", "Qwen2ForCausalLM", ""), 0, attention + 3*64 + gated + norms},
 		{"qwen3 normalises queries and keys of 16", small("qwen3", "Qwen3ForCausalLM", `,"head_dim":16`), 0, attention + 2*16 + gated + norms},
 		{"gemma2 has four norms", small("gemma2", "Gemma2ForCausalLM", `,"head_dim":16,"num_key_value_heads":4`), 0, attention + gated + 4*64},
-		{"gpt2: everything has a bias, no gate, width 4·64", small("gpt2", "GPT2LMHeadModel", `,"n_embd":64,"n_inner":null`), 0, attention + 4*64 + 2*64*128 + 128 + 64 + 2*norms},
-		{"one head for all keys", small("gpt_bigcode", "GPTBigCodeForCausalLM", `,"multi_query":true`), 0, 64*(64+32) + 96 + 64*64 + 64 + 2*64*128 + 128 + 64 + 2*norms},
+		{"gpt2: everything has a bias, no gate, width 4·64", small("gpt2", "GPT2LMHeadModel", `,"n_embd":64,"n_inner":null`),
+			0, attention + 4*64 + 2*64*128 + 128 + 64 + 2*norms},
+		{"one head for all keys", small("gpt_bigcode", "GPTBigCodeForCausalLM", `,"multi_query":true`),
+			0, 64*(64+32) + 96 + 64*64 + 64 + 2*64*128 + 128 + 64 + 2*norms},
 		{"phi is parallel, with one norm and biases", small("phi", "PhiForCausalLM", ""), 0, attention + 4*64 + 2*64*128 + 128 + 64 + norms},
 		{"cohere has one norm without bias", small("cohere", "CohereForCausalLM", ""), 0, attention + gated + 64},
 		{"qwen's stated width is of both halves of the gate", small("qwen", "QWenLMHeadModel", `,"kv_channels":16`), 0, attention + 3*64 + 3*64*64 + norms},
-		{"experts: router 4·64, 4 experts", small("mixtral", "MixtralForCausalLM", `,"num_local_experts":4,"num_experts_per_tok":2`), 0, attention + 4*64 + 4*gated + norms},
+		{"experts: router 4·64, 4 experts", small("mixtral", "MixtralForCausalLM", `,"num_local_experts":4,"num_experts_per_tok":2`),
+			0, attention + 4*64 + 4*gated + norms},
 		{"a shared expert of 32 and its gate of 64", small("qwen2_moe", "Qwen2MoeForCausalLM", `,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":32,"shared_expert_intermediate_size":32`),
 			0, attention + 3*64 + 4*64 + 5*3*64*32 + 64 + norms},
 		{"deepseek's first layer is dense", small("deepseek", "DeepseekForCausalLM", `,"n_routed_experts":4,"n_shared_experts":2,"num_experts_per_tok":2,"moe_intermediate_size":32,"first_k_dense_replace":1`),
 			0, attention + gated + norms},
 		{"and the second has 4 experts and 2 shared ones of 32", small("deepseek", "DeepseekForCausalLM", `,"n_routed_experts":4,"n_shared_experts":2,"num_experts_per_tok":2,"moe_intermediate_size":32,"first_k_dense_replace":1`),
 			1, attention + 4*64 + 6*3*64*32 + norms},
+	}
+}
+
+func otherCases() []layerCase {
+	delta := small("qwen3_5_text", "Qwen3_5ForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,`+
+		`"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`)
+	channelwise := small("kimi_linear", "KimiLinearForCausalLM", `,"kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,"v_head_dim":16,`+
+		`"linear_attn_config":{"kda_layers":[1],"full_attn_layers":[2],"head_dim":16,"num_heads":4,"short_conv_kernel_size":4}`)
+	searched := small("nemotron-nas", "DeciLMForCausalLM", `,"block_configs":[{"attention":{"no_op":true},"ffn":{"ffn_mult":6}},`+
+		`{"attention":{"n_heads_in_group":4},"ffn":{"no_op":true}}]`)
+	return []layerCase{
 		// q: 64·24 down, norm 24, 24·4·(16+8) up; kv: 64·(32+8) down, norm 32, 32·4·(16+16) up; o: 4·16·64
 		{"latent attention", small("minicpm3", "MiniCPM3ForCausalLM", `,"q_lora_rank":24,"kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,"v_head_dim":16`),
 			0, 64*24 + 24 + 24*96 + 64*40 + 32 + 32*128 + 64*64 + gated + norms},
@@ -66,19 +86,33 @@ func TestLayers(t *testing.T) {
 		{"mamba2", `{"model_type":"mamba2","architectures":["Mamba2ForCausalLM"],"hidden_size":64,"num_hidden_layers":2,"vocab_size":100,"state_size":8,"conv_kernel":4,"num_heads":8,"head_dim":16,"n_groups":2,"use_conv_bias":true,"torch_dtype":"bfloat16"}`,
 			0, 64*296 + 160*5 + 3*8 + 128 + 128*64 + 64},
 		// keys 2·8, values 4·8: in 64·(2·16+2·32), gates 64·8, conv (32+32)·4, A and dt 2·4, norm 8, out 32·64
-		{"gated delta rule", small("qwen3_5_text", "Qwen3_5ForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
+		{"gated delta rule", delta,
 			0, 64*96 + 64*8 + 64*4 + 8 + 8 + 32*64 + gated + norms},
 		// query twice as wide for its gate: 5·64·64, two norms of 16
-		{"gated attention beside it", small("qwen3_5_text", "Qwen3_5ForCausalLM", `,"head_dim":16,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`),
+		{"gated attention beside it", delta,
 			1, 5*64*64 + 2*16 + gated + norms},
 		// qkv 64·3·64, gate 64·64, norm 64, out 64·64
 		{"lightning attention", small("minimax_m1", "MiniMaxM1ForCausalLM", `,"attn_type_list":[0,1],"head_dim":16,"num_local_experts":2,"num_experts_per_tok":1`),
 			0, 5*64*64 + 64 + 2*64 + 2*gated + norms},
 		// in 64·192, conv 64·3, out 64·64; width 2/3 of 128 rounded up to 32·3 = 96
-		{"short convolution", small("lfm2", "Lfm2ForCausalLM", `,"conv_L_cache":3,"full_attn_idxs":[1],"block_multiple_of":32`), 0, 64*192 + 64*3 + 64*64 + 3*64*96 + norms},
+		{"short convolution", small("lfm2", "Lfm2ForCausalLM", `,"conv_L_cache":3,"full_attn_idxs":[1],"block_multiple_of":32`),
+			0, 64*192 + 64*3 + 64*64 + 3*64*96 + norms},
 		{"gpt-oss has biases everywhere and a sink for each head", small("gpt_oss", "GptOssForCausalLM", `,"num_local_experts":2,"num_experts_per_tok":1,"layer_types":["sliding_attention","full_attention"],"sliding_window":128`),
 			0, attention + 4*64 + 4 + 2*64 + 2 + 2*gated + 2*(256+64) + norms},
-	} {
+		// q, k, v, o 4·64·64, three convolutions 3·64·4, two gates 64·16 + 16·64, b 64·4, A 4, dt 64, norm 16
+		{"channelwise delta rule", channelwise, 0, 4*64*64 + 3*64*4 + 4*64*16 + 64*4 + 4 + 64 + 16 + gated + norms},
+		{"a searched layer without attention: 6·64·2/3 = 256 wide, one norm", searched, 0, 3*64*256 + 64},
+		{"and one of attention alone, with one head of keys and values", searched, 1, 2*64*64 + 2*16*64 + 64},
+		// time mix: 4 of 64, key, value, receptance, gate, output 5·64·64, decay and first 2·64, norm 2·64;
+		// channel mix: 2 of 64, 2·64·224 and 64·64; norms with biases, and one more in the first layer
+		{"RWKV-5", `{"model_type":"rwkv5","architectures":["RwkvForCausalLM"],"hidden_size":64,"head_size":16,"num_hidden_layers":2,"vocab_size":100,"torch_dtype":"bfloat16"}`,
+			0, 4*64 + 5*64*64 + 4*64 + 2*64 + 2*64*224 + 64*64 + 2*norms + 2*64},
+	}
+}
+
+// TestLayers counts one layer of each kind of block.
+func TestLayers(t *testing.T) {
+	for _, c := range append(attentionCases(), otherCases()...) {
 		m := read(t, c.config)
 		if got := layerOf(m, c.layer); got != c.want || len(m.Unknown) > 0 {
 			t.Errorf("%s: layer %d has %d parameters, want %d; unknown %v", c.name, c.layer, got, c.want, m.Unknown)
@@ -128,6 +162,7 @@ func TestPlan(t *testing.T) {
 		{"and uses it from max_window_layers on", small("qwen2", "Qwen2ForCausalLM", window+`,"use_sliding_window":true,"max_window_layers":1`), "fs"},
 		{"Gemma 2 alternates", small("gemma2", "Gemma2ForCausalLM", window+`,"head_dim":16,"num_key_value_heads":4`), "sf"},
 		{"a list of kinds", small("gemma3_text", "Gemma3ForCausalLM", window+`,"head_dim":16,"num_key_value_heads":4,"layer_types":["full_attention","sliding_attention"]`), "fs"},
+		{"Llama 4 attends within chunks but where a layer has no rotary positions", small("llama4_text", "Llama4ForCausalLM", `,"no_rope_layers":[1,0],"attention_chunk_size":16`), "cf"},
 		{"chunks", small("llama4_text", "Llama4ForCausalLM", `,"layer_types":["chunked_attention","full_attention"],"attention_chunk_size":16`), "cf"},
 	} {
 		m := read(t, c.config)

@@ -61,14 +61,18 @@ func encoderFamilies() []family {
 	}
 	return []family{
 		{types: "bert", classes: "Bert", wrap: "bert.", defaults: "type_vocab_size=2", stacks: []*stack{&masked}},
-		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", wrap: "roberta.", defaults: "type_vocab_size=1", stacks: []*stack{&roberta}},
-		{types: "albert", classes: "Albert", wrap: "albert.", expects: "down_scale_factor=1 inner_group_num=1", defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},
-		{types: "vit", classes: "ViT", wrap: "vit.", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
+		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", wrap: "roberta.", defaults: "type_vocab_size=1",
+			stacks: []*stack{&roberta}},
+		{types: "albert", classes: "Albert", wrap: "albert.", expects: "down_scale_factor=1 inner_group_num=1",
+			defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},
+		{types: "vit", classes: "ViT", wrap: "vit.",
+			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))}},
-		{types: "deit", classes: "DeiT", wrap: "deit.", defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
+		{types: "deit", classes: "DeiT", wrap: "deit.",
+			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
@@ -92,9 +96,11 @@ func vit(before ...piece) *stack {
 func albert() *stack {
 	k := &stack{names: "layers=encoder.albert_layer_groups.0.albert_layers norms=full_layer_layer_norm,attention.LayerNorm embed=embeddings.word_embeddings" +
 		" q=attention.query k=attention.key v=attention.value o=attention.dense up=ffn down=ffn_output",
-		kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, repeated: "num_hidden_groups",
-		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
-		before: append(bertEmbeddings("embedding_size"), lin(model.RoleOther, "encoder.embedding_hidden_mapping_in", "hidden", "embedding_size", "yes"))}
+		kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true,
+		repeated: "num_hidden_groups",
+		attn:     attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
+		before: append(bertEmbeddings("embedding_size"),
+			lin(model.RoleOther, "encoder.embedding_hidden_mapping_in", "hidden", "embedding_size", "yes"))}
 	k.heads = bertHeads("albert.", "pooler", []piece{
 		lin(model.RoleHead, "predictions.dense", "embedding_size", "hidden", "yes"),
 		norming(model.RoleNorm, "predictions.LayerNorm", "embedding_size", "yes"),

@@ -11,12 +11,15 @@ import (
 func gemma4Families() []family {
 	const moe = "enable_moe_block"
 	perLayer := func(p piece) piece { return only("hidden_size_per_layer_input", p) }
-	textModel := &stack{names: llamaNames + sandwichNorms + " router=router.proj experts=experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp",
+	textModel := &stack{names: llamaNames + sandwichNorms +
+		" router=router.proj experts=experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp",
 		tied: true, residual: model.Sandwich,
 		norms: []choice{{moe, "input_layernorm,post_attention_layernorm,pre_feedforward_layernorm,post_feedforward_layernorm," +
 			"post_feedforward_layernorm_1,post_feedforward_layernorm_2,pre_feedforward_layernorm_2"}},
-		attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, keyValue: "attention_k_eq_v", cacheTail: "num_kv_shared_layers",
-			fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim", keyKVHeads: "num_global_key_value_heads|num_key_value_heads"}},
+		attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, keyValue: "attention_k_eq_v",
+			cacheTail: "num_kv_shared_layers",
+			fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim",
+				keyKVHeads: "num_global_key_value_heads|num_key_value_heads"}},
 		ffn: dense{wide: "use_double_wide_mlp"}, experts: &experts{fused: true, outFirst: true, beside: true},
 		before: []piece{
 			perLayer(table(model.RolePerLayerEmbedding, "model.embed_tokens_per_layer", "vocab_size_per_layer_input", "layers*hidden_size_per_layer_input")),
@@ -25,7 +28,8 @@ func gemma4Families() []family {
 		},
 		layer: []piece{
 			bare(model.RoleBuffer, "layer_scalar", "1"),
-			only(moe, bare(model.RoleOther, "router.scale", "hidden")), only(moe, bare(model.RoleOther, "router.per_expert_scale", "num_experts")),
+			only(moe, bare(model.RoleOther, "router.scale", "hidden")), only(moe,
+				bare(model.RoleOther, "router.per_expert_scale", "num_experts")),
 			perLayer(lin(model.RoleOther, "per_layer_input_gate", "hidden_size_per_layer_input", "hidden", "")),
 			perLayer(lin(model.RoleOther, "per_layer_projection", "hidden", "hidden_size_per_layer_input", "")),
 			perLayer(norming(model.RoleNorm, "post_per_layer_input_norm", "hidden", "")),
@@ -39,18 +43,22 @@ func gemma4Families() []family {
 			{name: "audio", key: "audio_config", prefix: "model.audio_tower.", of: "gemma4_audio", use: "Model", optional: true},
 		}, around: []piece{
 			only("vision_config.hidden_size", project("model.embed_vision.embedding_projection", "text.hidden", "vision.hidden", "")),
-			only("audio_config.hidden_size", project("model.embed_audio.embedding_projection", "text.hidden", "audio.output_proj_dims", "")),
+			only("audio_config.hidden_size",
+				project("model.embed_audio.embedding_projection", "text.hidden", "audio.output_proj_dims", "")),
 		}},
-		{types: "gemma4_vision", stacks: []*stack{{names: "layers=encoder.layers" + sandwichNorms + " q_norm=self_attn.q_norm k_norm=self_attn.k_norm" +
+		{types: "gemma4_vision", stacks: []*stack{{names: "layers=encoder.layers" + sandwichNorms +
+			" q_norm=self_attn.q_norm k_norm=self_attn.k_norm" +
 			" q=self_attn.q_proj.linear k=self_attn.k_proj.linear v=self_attn.v_proj.linear o=self_attn.o_proj.linear gate=mlp.gate_proj.linear up=mlp.up_proj.linear down=mlp.down_proj.linear",
-			kind: model.Vision, residual: model.Sandwich, attn: attention{qkNorm: perHead, fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim"}},
+			kind: model.Vision, residual: model.Sandwich, attn: attention{qkNorm: perHead,
+				fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim"}},
 			before: []piece{
 				lin(model.RolePatchEmbedding, "patch_embedder.input_proj", "hidden", "3*patch_size^2", ""),
 				bare(model.RolePositionEmbedding, "patch_embedder.position_embedding_table", "2 position_embedding_size hidden"),
 			},
 			layer: clips("self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj mlp.gate_proj mlp.up_proj mlp.down_proj"),
 			after: []piece{
-				only("standardize", bare(model.RoleBuffer, "std_bias", "hidden")), only("standardize", bare(model.RoleBuffer, "std_scale", "hidden")),
+				only("standardize", bare(model.RoleBuffer, "std_bias", "hidden")), only("standardize",
+					bare(model.RoleBuffer, "std_scale", "hidden")),
 			}}}},
 		{types: "gemma4_audio", stacks: []*stack{gemma4Audio()}},
 	}
@@ -74,9 +82,11 @@ func gemma4Audio() *stack {
 		" q=self_attn.q_proj.linear k=self_attn.k_proj.linear v=self_attn.v_proj.linear o=self_attn.post.linear up=feed_forward1.ffw_layer_1.linear down=feed_forward1.ffw_layer_2.linear",
 		kind: model.Audio, noRotary: true, ffn: dense{plain: true, times: 4},
 		before: []piece{
-			{name: "subsample_conv_projection.layer0.conv", role: model.RolePatchEmbedding, class: convolution, shape: "subsampling_conv_channels@0 1 3 3"},
+			{name: "subsample_conv_projection.layer0.conv", role: model.RolePatchEmbedding, class: convolution,
+				shape: "subsampling_conv_channels@0 1 3 3"},
 			norming(model.RolePatchEmbedding, "subsample_conv_projection.layer0.norm", "subsampling_conv_channels@0", ""),
-			{name: "subsample_conv_projection.layer1.conv", role: model.RolePatchEmbedding, class: convolution, shape: "subsampling_conv_channels@1 subsampling_conv_channels@0 3 3"},
+			{name: "subsample_conv_projection.layer1.conv", role: model.RolePatchEmbedding, class: convolution,
+				shape: "subsampling_conv_channels@1 subsampling_conv_channels@0 3 3"},
 			norming(model.RolePatchEmbedding, "subsample_conv_projection.layer1.norm", "subsampling_conv_channels@1", ""),
 			lin(model.RolePatchEmbedding, "subsample_conv_projection.input_proj_linear", "hidden", "subsampling_conv_channels@0/4*subsampling_conv_channels@1", ""),
 		},

@@ -14,7 +14,8 @@ func imageFamilies() []family {
 	return []family{
 		// Qwen-VL's tower: OpenCLIP's bigG and a resampler of 256 queries
 		// (modeling files of Qwen/Qwen-VL, visual.py).
-		{types: "qwen_vl_visual", expects: "image_size=448", rename: map[string]string{keyHidden: "width", keyHeads: "heads", keyLayers: "layers"}, stacks: []*stack{tower(
+		{types: "qwen_vl_visual", expects: "image_size=448", rename: map[string]string{keyHidden: "width", keyHeads: "heads",
+			keyLayers: "layers"}, stacks: []*stack{tower(
 			"layers=transformer.resblocks norms=ln_1,ln_2 qkv=attn.in_proj o=attn.out_proj up=mlp.c_fc down=mlp.c_proj", []piece{
 				patch("conv1", "hidden 3 patch_size patch_size", ""),
 				bare(model.RolePositionEmbedding, "positional_embedding", "256 hidden"),
@@ -24,7 +25,8 @@ func imageFamilies() []family {
 				project("attn_pool.kv_proj", "output_dim", "hidden", ""),
 				resampler("attn.in_proj_weight", "3*output_dim output_dim"), resampler("attn.in_proj_bias", "3*output_dim"),
 				project("attn_pool.attn.out_proj", "output_dim", "output_dim", "yes"),
-				norming(model.RoleProjector, "attn_pool.ln_q", "output_dim", "yes"), norming(model.RoleProjector, "attn_pool.ln_kv", "output_dim", "yes"),
+				norming(model.RoleProjector, "attn_pool.ln_q", "output_dim", "yes"),
+				norming(model.RoleProjector, "attn_pool.ln_kv", "output_dim", "yes"),
 				norming(model.RoleFinalNorm, "ln_post", "output_dim", "yes"), bare(model.RoleProjector, "proj", "output_dim output_dim"),
 			})}},
 		// CLIP with fused projections, as DeepSeek-OCR carries it.
@@ -36,9 +38,11 @@ func imageFamilies() []family {
 				positions("embeddings.position_ids", "1 patches+1"),
 				norming(model.RoleNorm, "pre_layrnorm", "hidden", "yes"),
 			}, nil)}},
-		{types: "sam_vit", rename: map[string]string{keyHidden: "width", keyHeads: "heads", keyLayers: "layers"}, defaults: "image_size=1024 patch_size=16", stacks: []*stack{sam()}},
-		{types: "convnext_xxlarge", defaults: "stage0_width=384 stage0_depth=3 stage1_width=768 stage1_depth=4 stage2_width=1536 stage2_depth=30 stage3_width=3072 stage3_depth=3 head_width=1024",
-			stacks: convNeXt()},
+		{types: "sam_vit", rename: map[string]string{keyHidden: "width", keyHeads: "heads", keyLayers: "layers"},
+			defaults: "image_size=1024 patch_size=16", stacks: []*stack{sam()}},
+		{types: "convnext_xxlarge",
+			defaults: "stage0_width=384 stage0_depth=3 stage1_width=768 stage1_depth=4 stage2_width=1536 stage2_depth=30 stage3_width=3072 stage3_depth=3 head_width=1024",
+			stacks:   convNeXt()},
 	}
 }
 
@@ -92,11 +96,13 @@ func convNeXt() []*stack {
 			before := "stage" + strconv.Itoa(i-1) + "_width"
 			k.before = []piece{
 				norming(model.RoleNorm, "stages."+stage+".downsample.0", before, "yes"),
-				{name: "stages." + stage + ".downsample.1", role: model.RoleOther, class: convolution, shape: "hidden " + before + " 2 2", bias: "yes"},
+				{name: "stages." + stage + ".downsample.1", role: model.RoleOther, class: convolution, shape: "hidden " + before + " 2 2",
+					bias: "yes"},
 			}
 		}
 		stages = append(stages, k)
 	}
-	stages[3].after = []piece{norming(model.RoleFinalNorm, "head.norm", "hidden", "yes"), lin(model.RoleClassifier, "head.fc", "head_width", "hidden", "yes")}
+	stages[3].after = []piece{norming(model.RoleFinalNorm, "head.norm", "hidden", "yes"),
+		lin(model.RoleClassifier, "head.fc", "head_width", "hidden", "yes")}
 	return stages
 }

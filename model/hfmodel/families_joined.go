@@ -4,9 +4,9 @@ import "floodmark/model"
 
 // joinedFamilies is further families that join a text model with towers.
 func joinedFamilies() []family {
-	clipL := "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 image_size=336 patch_size=14"
 	return []family{
-		{types: "mllama", classes: "Mllama", parts: []part{text("mllama_text_model", "language_model."), seen("mllama_vision_model", "vision_model.")}, around: []piece{
+		{types: "mllama", classes: "Mllama", parts: []part{text("mllama_text_model", "language_model."),
+			seen("mllama_vision_model", "vision_model.")}, around: []piece{
 			project("multi_modal_projector", "text.hidden", "vision.vision_output_dim", "yes"),
 		}},
 		{types: "mllama_text_model", stacks: []*stack{{names: llamaNames + " crossing=cross_attn", vocabExtra: 8, crossing: true}},
@@ -14,9 +14,12 @@ func joinedFamilies() []family {
 		{types: "mllama_vision_model", expects: "max_num_tiles=4", ignores: "intermediate_layers_indices", stacks: mllamaVision(),
 			defaults: "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_global_layers=8 attention_heads=16 image_size=448 patch_size=14 num_channels=3 vision_output_dim=7680 max_num_tiles=4"},
 		{types: "glm4v", classes: "Glm4v", parts: []part{text("glm4", ""), towerOf("glm4v_vision", "visual.")}},
-		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{text("glm4v_moe_text", "model.language_model."), towerOf("glm4v_vision", "model.visual.")}},
-		{types: "glm4v_vision", defaults: "depth=24 hidden_size=1536 num_heads=12 intermediate_size=13696 image_size=336 patch_size=14 out_hidden_size=4096 spatial_merge_size=2 temporal_patch_size=2 in_channels=3",
-			stacks: []*stack{{names: blockNames + " gate=mlp.gate_proj up=mlp.up_proj down=mlp.down_proj final=post_layernorm", kind: model.Vision,
+		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{text("glm4v_moe_text", "model.language_model."),
+			towerOf("glm4v_vision", "model.visual.")}},
+		{types: "glm4v_vision",
+			defaults: "depth=24 hidden_size=1536 num_heads=12 intermediate_size=13696 image_size=336 patch_size=14 out_hidden_size=4096 spatial_merge_size=2 temporal_patch_size=2 in_channels=3",
+			stacks: []*stack{{names: blockNames + " gate=mlp.gate_proj up=mlp.up_proj down=mlp.down_proj final=post_layernorm",
+				kind: model.Vision,
 				attn: attention{bias: "attention_bias"}, ffn: dense{key: "out_hidden_size"},
 				before: []piece{
 					patch("patch_embed.proj", "hidden in_channels temporal_patch_size patch_size patch_size", "yes"),
@@ -24,42 +27,68 @@ func joinedFamilies() []family {
 					norming(model.RoleNorm, "post_conv_layernorm", "hidden", ""),
 				},
 				after: []piece{
-					{name: "downsample", role: model.RoleProjector, class: convolution, shape: "out_hidden_size hidden spatial_merge_size spatial_merge_size", bias: "yes"},
-					project("merger.proj", "out_hidden_size", "out_hidden_size", ""), norming(model.RoleProjector, "merger.post_projection_norm", "out_hidden_size", "yes"),
-					project("merger.gate_proj", "ffn", "out_hidden_size", ""), project("merger.up_proj", "ffn", "out_hidden_size", ""), project("merger.down_proj", "out_hidden_size", "ffn", ""),
+					{name: "downsample", role: model.RoleProjector, class: convolution,
+						shape: "out_hidden_size hidden spatial_merge_size spatial_merge_size", bias: "yes"},
+					project("merger.proj", "out_hidden_size", "out_hidden_size", ""),
+					norming(model.RoleProjector, "merger.post_projection_norm", "out_hidden_size", "yes"),
+					project("merger.gate_proj", "ffn", "out_hidden_size", ""), project("merger.up_proj", "ffn", "out_hidden_size", ""),
+					project("merger.down_proj", "out_hidden_size", "ffn", ""),
 				}}}},
-		{types: "kimi_k25", classes: "KimiK25", parts: []part{text("deepseek_v3", "language_model."), towerOf("moonvit_3d", "vision_tower.")}, around: []piece{
+	}
+}
+
+// furtherJoinedFamilies is more families that join a text model with towers.
+func furtherJoinedFamilies() []family {
+	const clipL = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 image_size=336 patch_size=14"
+	return []family{
+		{types: "kimi_k25", classes: "KimiK25", parts: []part{text("deepseek_v3", "language_model."),
+			towerOf("moonvit_3d", "vision_tower.")}, around: []piece{
 			norming(model.RoleProjector, "mm_projector.pre_norm", "vision.mm_hidden_size", "yes"),
 			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size", "vision.mm_hidden_size*vision.merge_kernel_size", "yes"),
 			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size", "yes"),
 		}},
-		{types: "moonvit_3d", ignores: "init_pos_emb_time", rename: map[string]string{keyHidden: "vt_hidden_size", keyHeads: "vt_num_attention_heads", keyLayers: "vt_num_hidden_layers", keyFFN: "vt_intermediate_size"},
+		{types: "moonvit_3d", ignores: "init_pos_emb_time", rename: map[string]string{keyHidden: "vt_hidden_size",
+			keyHeads: "vt_num_attention_heads", keyLayers: "vt_num_hidden_layers", keyFFN: "vt_intermediate_size"},
 			stacks: []*stack{moonvit()}},
 		{types: "minicpmv", classes: "MiniCPMV", parts: []part{
 			{name: "text", key: "text_config", prefix: "llm.", of: "llama", inline: true},
-			{name: "vision", key: "vision_config", prefix: "vpm.", of: "siglip_vision_model", use: "Model", defaults: "vision_use_head=false"},
-		}, expects: "version=4.0 query_num=64 drop_vision_last_layer=false", ignores: "image_size patch_size vision_batch_size slice_config.patch_size slice_config.max_slice_nums slice_config.scale_resolution", around: []piece{
-			bare(model.RoleProjector, "resampler.query", "query_num text.hidden"), bare(model.RoleProjector, "resampler.proj", "text.hidden text.hidden"),
-			project("resampler.kv_proj", "text.hidden", "vision.hidden", ""),
-			bare(model.RoleProjector, "resampler.attn.in_proj_weight", "3*text.hidden text.hidden"), bare(model.RoleProjector, "resampler.attn.in_proj_bias", "3*text.hidden"),
-			project("resampler.attn.out_proj", "text.hidden", "text.hidden", "yes"),
-			norming(model.RoleProjector, "resampler.ln_q", "text.hidden", "yes"), norming(model.RoleProjector, "resampler.ln_kv", "text.hidden", "yes"), norming(model.RoleProjector, "resampler.ln_post", "text.hidden", "yes"),
-		}},
-		{types: "qwen2_audio", classes: "Qwen2Audio", parts: []part{text("qwen2", "language_model."), {name: "audio", key: "audio_config", prefix: "audio_tower.", of: "qwen2_audio_encoder", use: "Model"}}, around: []piece{
+			{name: "vision", key: "vision_config", prefix: "vpm.", of: "siglip_vision_model", use: "Model",
+				defaults: "vision_use_head=false"},
+		}, expects: "version=4.0 query_num=64 drop_vision_last_layer=false",
+			ignores: "image_size patch_size vision_batch_size slice_config.patch_size slice_config.max_slice_nums slice_config.scale_resolution",
+			around: []piece{
+				bare(model.RoleProjector, "resampler.query", "query_num text.hidden"),
+				bare(model.RoleProjector, "resampler.proj", "text.hidden text.hidden"),
+				project("resampler.kv_proj", "text.hidden", "vision.hidden", ""),
+				bare(model.RoleProjector, "resampler.attn.in_proj_weight", "3*text.hidden text.hidden"),
+				bare(model.RoleProjector, "resampler.attn.in_proj_bias", "3*text.hidden"),
+				project("resampler.attn.out_proj", "text.hidden", "text.hidden", "yes"),
+				norming(model.RoleProjector, "resampler.ln_q", "text.hidden", "yes"),
+				norming(model.RoleProjector, "resampler.ln_kv", "text.hidden", "yes"),
+				norming(model.RoleProjector, "resampler.ln_post", "text.hidden", "yes"),
+			}},
+		{types: "qwen2_audio", classes: "Qwen2Audio", parts: []part{text("qwen2", "language_model."), {name: "audio", key: "audio_config",
+			prefix: "audio_tower.", of: "qwen2_audio_encoder", use: "Model"}}, around: []piece{
 			project("multi_modal_projector.linear", "text.hidden", "audio.hidden", "yes"),
 		}},
 		{types: "phi3_v", classes: "Phi3V", parts: []part{text("phi3", ""),
-			{name: "vision", key: "img_processor", prefix: "model.vision_embed_tokens.img_processor.", of: "clip_vision_model", fixed: true, use: "Model", defaults: clipL}},
+			{name: "vision", key: "img_processor", prefix: "model.vision_embed_tokens.img_processor.", of: "clip_vision_model", fixed: true,
+				use: "Model", defaults: clipL}},
 			ignores: "img_processor.num_img_tokens img_processor.image_dim_out", around: []piece{
-				bare(model.RoleProjector, "model.vision_embed_tokens.glb_GN", "1 1 4*vision.hidden"), bare(model.RoleProjector, "model.vision_embed_tokens.sub_GN", "1 1 1 4*vision.hidden"),
-				project("model.vision_embed_tokens.img_projection.0", "text.hidden", "4*vision.hidden", "yes"), project("model.vision_embed_tokens.img_projection.2", "text.hidden", "text.hidden", "yes"),
+				bare(model.RoleProjector, "model.vision_embed_tokens.glb_GN", "1 1 4*vision.hidden"),
+				bare(model.RoleProjector, "model.vision_embed_tokens.sub_GN", "1 1 1 4*vision.hidden"),
+				project("model.vision_embed_tokens.img_projection.0", "text.hidden", "4*vision.hidden", "yes"),
+				project("model.vision_embed_tokens.img_projection.2", "text.hidden", "text.hidden", "yes"),
 			}},
 		{types: "clip", classes: "CLIP", parts: []part{
 			{name: "text", key: "text_config", of: "clip_text_model", use: "Model"}, seen("clip_vision_model", ""),
 		}, around: []piece{
-			project("text_projection", "projection_dim", "text.hidden", ""), project("visual_projection", "projection_dim", "vision.hidden", ""), bare(model.RoleOther, "logit_scale", ""),
+			project("text_projection", "projection_dim", "text.hidden", ""),
+			project("visual_projection", "projection_dim", "vision.hidden", ""), bare(model.RoleOther, "logit_scale", ""),
 		}, defaults: "projection_dim=512"},
-		{types: "clip_text_model", classes: "CLIPText", ignores: "projection_dim", defaults: "hidden_size=512 intermediate_size=2048 num_hidden_layers=12 num_attention_heads=8 vocab_size=49408 max_position_embeddings=77", stacks: []*stack{clipText()}},
+		{types: "clip_text_model", classes: "CLIPText", ignores: "projection_dim",
+			defaults: "hidden_size=512 intermediate_size=2048 num_hidden_layers=12 num_attention_heads=8 vocab_size=49408 max_position_embeddings=77",
+			stacks:   []*stack{clipText()}},
 	}
 }
 

@@ -8,16 +8,19 @@ import (
 
 // moreEncoders is encoders that are built as BERT with other names or parts.
 func moreEncoders() []family {
-	post := stack{kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}}
+	post := stack{kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true,
+		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}}
 	distil, electra, mpnet := post, post, post
 	distil.names = "embed=embeddings.word_embeddings layers=transformer.layer norms=sa_layer_norm,output_layer_norm" +
 		" q=attention.q_lin k=attention.k_lin v=attention.v_lin o=attention.out_lin up=ffn.lin1 down=ffn.lin2"
 	distil.before = []piece{
-		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"), norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
+		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
+		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
 	}
 	distil.heads = map[string][]piece{
 		"ForMaskedLM": {
-			lin(model.RoleHead, "vocab_transform", "hidden", "hidden", "yes"), norming(model.RoleNorm, "vocab_layer_norm", "hidden", "yes"), bare(model.RoleHeadBias, "vocab_projector.bias", "vocab"),
+			lin(model.RoleHead, "vocab_transform", "hidden", "hidden", "yes"), norming(model.RoleNorm, "vocab_layer_norm", "hidden", "yes"),
+			bare(model.RoleHeadBias, "vocab_projector.bias", "vocab"),
 		},
 		"ForSequenceClassification": {lin(model.RoleClassifier, "pre_classifier", "hidden", "hidden", "yes"), classifier("classifier", "labels")},
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
@@ -29,17 +32,22 @@ func moreEncoders() []family {
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
 		"ForPreTraining": {lin(model.RoleClassifier, "discriminator_predictions.dense", "hidden", "hidden", "yes"), classifier("discriminator_predictions.dense_prediction", "1")},
 	}
-	mpnet.names = bertNames + " norms=attention.LayerNorm,output.LayerNorm q=attention.attn.q k=attention.attn.k v=attention.attn.v o=attention.attn.o"
+	mpnet.names = bertNames +
+		" norms=attention.LayerNorm,output.LayerNorm q=attention.attn.q k=attention.attn.k v=attention.attn.v o=attention.attn.o"
 	mpnet.before = []piece{
-		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"), norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
+		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
+		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
 	}
 	mpnet.after = []piece{table(model.RoleRelativeBias, "encoder.relative_attention_bias", "relative_attention_num_buckets", "heads")}
 	mpnet.heads = map[string][]piece{"Model": {pooler("pooler.dense")}}
 	return []family{
-		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", rename: map[string]string{keyFFN: "hidden_dim"}, stacks: []*stack{&distil}},
-		{types: "electra", classes: "Electra", wrap: "electra.", defaults: "type_vocab_size=2 embedding_size=128", stacks: []*stack{&electra}},
+		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", rename: map[string]string{keyFFN: "hidden_dim"},
+			stacks: []*stack{&distil}},
+		{types: "electra", classes: "Electra", wrap: "electra.", defaults: "type_vocab_size=2 embedding_size=128",
+			stacks: []*stack{&electra}},
 		{types: "mpnet", classes: "MPNet", wrap: "mpnet.", defaults: "relative_attention_num_buckets=32", stacks: []*stack{&mpnet}},
-		{types: "swin", classes: "Swin", wrap: "swin.", ignores: "hidden_size num_layers", defaults: "image_size=224 patch_size=4 num_channels=3 window_size=7 mlp_ratio=4", stacks: swin()},
+		{types: "swin", classes: "Swin", wrap: "swin.", ignores: "hidden_size num_layers",
+			defaults: "image_size=224 patch_size=4 num_channels=3 window_size=7 mlp_ratio=4", stacks: swin()},
 	}
 }
 
@@ -50,7 +58,8 @@ func swin() []*stack {
 	for i, width := range []string{"embed_dim", "embed_dim*2", "embed_dim*4", "embed_dim*8"} {
 		n := strconv.Itoa(i)
 		at := "encoder.layers." + n
-		k := &stack{names: names("layers=" + at + ".blocks norms=layernorm_before,layernorm_after q=attention.self.query k=attention.self.key v=attention.self.value o=attention.output.dense up=intermediate.dense down=output.dense"),
+		k := &stack{names: names("layers=" + at +
+			".blocks norms=layernorm_before,layernorm_after q=attention.self.query k=attention.self.key v=attention.self.value o=attention.output.dense up=intermediate.dense down=output.dense"),
 			kind: model.Vision, norm: model.LayerNorm, normBias: "yes", noRotary: true,
 			derive: map[string]string{"stage_width": width},
 			rename: map[string]string{keyHidden: "stage_width", keyLayers: "depths@" + n, keyHeads: "num_heads@" + n, keyFFN: "stage_ffn"},
@@ -60,10 +69,12 @@ func swin() []*stack {
 				positions("attention.self.relative_position_index", "window_size^2 window_size^2"),
 			}}
 		if i == 0 {
-			k.before = []piece{patch("embeddings.patch_embeddings.projection", "embed_dim num_channels patch_size patch_size", "yes"), norming(model.RoleNorm, "embeddings.norm", "embed_dim", "yes")}
+			k.before = []piece{patch("embeddings.patch_embeddings.projection", "embed_dim num_channels patch_size patch_size", "yes"),
+				norming(model.RoleNorm, "embeddings.norm", "embed_dim", "yes")}
 		}
 		if i < 3 {
-			k.after = []piece{lin(model.RoleOther, at+".downsample.reduction", "2*hidden", "4*hidden", ""), norming(model.RoleNorm, at+".downsample.norm", "4*hidden", "yes")}
+			k.after = []piece{lin(model.RoleOther, at+".downsample.reduction", "2*hidden", "4*hidden", ""),
+				norming(model.RoleNorm, at+".downsample.norm", "4*hidden", "yes")}
 		} else {
 			k.after = []piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")}
 			k.heads = map[string][]piece{"ForImageClassification": {classifier("classifier", "labels")}}
@@ -75,24 +86,35 @@ func swin() []*stack {
 
 // moreDecoders is further decoders, dense, sparse and hybrid.
 func moreDecoders() []family {
-	dbrx := map[string]string{keyExperts: "ffn_config.moe_num_experts", keyExpertWidth: "ffn_config.ffn_hidden_size", keyActive: "ffn_config.moe_top_k", keyKVHeads: "attn_config.kv_n_heads"}
+	dbrx := map[string]string{keyExperts: "ffn_config.moe_num_experts", keyExpertWidth: "ffn_config.ffn_hidden_size",
+		keyActive: "ffn_config.moe_top_k", keyKVHeads: "attn_config.kv_n_heads"}
 	return []family{
-		{types: "olmo", classes: "Olmo", ignores: "clip_qkv", stacks: []*stack{{names: llamaNames + " norms= final=", attn: attentionBias("attention_bias")}}},
-		{types: "dots1", classes: "Dots1", stacks: []*stack{{names: llamaNames + deepseekExperts, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead},
+		{types: "olmo", classes: "Olmo", ignores: "clip_qkv", stacks: []*stack{{names: llamaNames + " norms= final=",
+			attn: attentionBias("attention_bias")}}},
+		{types: "dots1", classes: "Dots1", stacks: []*stack{{names: llamaNames + deepseekExperts, attn: attention{bias: "attention_bias",
+			outBias: "attention_bias", qkNorm: perHead},
 			experts: &experts{correction: "yes", float32: true}}}},
-		{types: "dbrx", classes: "Dbrx", base: "transformer.", rename: dbrx, ignores: "attn_config.clip_qkv ffn_config.moe_normalize_expert_weights", stacks: []*stack{{
-			names: "embed=transformer.wte layers=transformer.blocks final=transformer.norm_f head=lm_head norms=norm_attn_norm.norm_1,norm_attn_norm.norm_2 qkv=norm_attn_norm.attn.Wqkv o=norm_attn_norm.attn.out_proj" +
-				" router=ffn.router.layer experts=ffn.experts e_gate=w1 e_up=v1 e_down=w2", norm: model.LayerNorm, experts: &experts{}}}},
-		{types: "bamba", classes: "Bamba", stacks: []*stack{{names: llamaNames + " mamba=mamba norms=input_layernorm,pre_ff_layernorm final=model.final_layernorm gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj",
+		{types: "dbrx", classes: "Dbrx", base: "transformer.", rename: dbrx,
+			ignores: "attn_config.clip_qkv ffn_config.moe_normalize_expert_weights", stacks: []*stack{{
+				names: "embed=transformer.wte layers=transformer.blocks final=transformer.norm_f head=lm_head norms=norm_attn_norm.norm_1,norm_attn_norm.norm_2 qkv=norm_attn_norm.attn.Wqkv o=norm_attn_norm.attn.out_proj" +
+					" router=ffn.router.layer experts=ffn.experts e_gate=w1 e_up=v1 e_down=w2", norm: model.LayerNorm, experts: &experts{}}}},
+		{types: "bamba", classes: "Bamba", stacks: []*stack{{names: llamaNames +
+			" mamba=mamba norms=input_layernorm,pre_ff_layernorm final=model.final_layernorm gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj",
 			attn: attentionBias("attention_bias"), ffn: dense{bias: "mlp_bias"}, mamba: &mambaRow{version: 2, bias: "mamba_proj_bias"}}},
 			rename: map[string]string{keyMHeads: "mamba_n_heads", keyMDim: "mamba_d_head"}, ignores: "mamba_expand mamba_chunk_size"},
 		{types: "granitemoehybrid", classes: "GraniteMoeHybrid", stacks: []*stack{{
-			names: llamaNames + " mamba=mamba up= down= gate= router=block_sparse_moe.router.layer experts=block_sparse_moe e_gate_up=input_linear.weight e_down=output_linear.weight",
-			attn:  attentionBias("attention_bias"), mamba: &mambaRow{version: 2, bias: "mamba_proj_bias"}, experts: &experts{fused: true, outFirst: true},
-			layer: []piece{lin(model.RoleSharedExpertUp, "shared_mlp.input_linear", "2*shared_intermediate_size", "hidden", ""), lin(model.RoleSharedExpertDown, "shared_mlp.output_linear", "hidden", "shared_intermediate_size", "")}}},
-			rename: map[string]string{keyMHeads: "mamba_n_heads", keyMDim: "mamba_d_head"}, ignores: "mamba_expand mamba_chunk_size intermediate_size"},
-		{types: "kimi_linear", classes: "KimiLinear", when: "!routed_expert_hidden_size", ignores: "moe_layer_freq mla_use_nope", stacks: []*stack{{names: llamaNames + mixtralExperts + " shared=block_sparse_moe.shared_experts latent=self_attn delta=self_attn correction=block_sparse_moe.gate.e_score_correction_bias",
-			latent: &latent{}, delta: &deltaRow{channelwise: true}, experts: &experts{correction: "yes", float32: true}}}},
+			names: llamaNames +
+				" mamba=mamba up= down= gate= router=block_sparse_moe.router.layer experts=block_sparse_moe e_gate_up=input_linear.weight e_down=output_linear.weight",
+			attn: attentionBias("attention_bias"), mamba: &mambaRow{version: 2, bias: "mamba_proj_bias"}, experts: &experts{fused: true,
+				outFirst: true},
+			layer: []piece{lin(model.RoleSharedExpertUp, "shared_mlp.input_linear", "2*shared_intermediate_size", "hidden", ""),
+				lin(model.RoleSharedExpertDown, "shared_mlp.output_linear", "hidden", "shared_intermediate_size", "")}}},
+			rename:  map[string]string{keyMHeads: "mamba_n_heads", keyMDim: "mamba_d_head"},
+			ignores: "mamba_expand mamba_chunk_size intermediate_size"},
+		{types: "kimi_linear", classes: "KimiLinear", when: "!routed_expert_hidden_size", ignores: "moe_layer_freq mla_use_nope",
+			stacks: []*stack{{names: llamaNames + mixtralExperts +
+				" shared=block_sparse_moe.shared_experts latent=self_attn delta=self_attn correction=block_sparse_moe.gate.e_score_correction_bias",
+				latent: &latent{}, delta: &deltaRow{channelwise: true}, experts: &experts{correction: "yes", float32: true}}}},
 	}
 }
 
@@ -100,16 +122,21 @@ func moreDecoders() []family {
 func moreJoined() []family {
 	return []family{
 		{types: "idefics3 smolvlm", classes: "Idefics3 SmolVLM", parts: []part{
-			{name: "text", key: "text_config", prefix: "model.text_model.", of: "llama", bare: true}, seen("idefics3_vision", "model.vision_model."),
-		}, defaults: "scale_factor=2", around: []piece{project("model.connector.modality_projection.proj", "text.hidden", "vision.hidden*scale_factor^2", "")}},
-		{types: "idefics3_vision smolvlm_vision", defaults: "hidden_size=1152 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=16 num_channels=3 image_size=224 patch_size=32",
+			{name: "text", key: "text_config", prefix: "model.text_model.", of: "llama", bare: true},
+			seen("idefics3_vision", "model.vision_model."),
+		}, defaults: "scale_factor=2",
+			around: []piece{project("model.connector.modality_projection.proj", "text.hidden", "vision.hidden*scale_factor^2", "")}},
+		{types: "idefics3_vision smolvlm_vision",
+			defaults: "hidden_size=1152 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=16 num_channels=3 image_size=224 patch_size=32",
 			stacks: []*stack{tower("layers=encoder.layers norms=layer_norm1,layer_norm2 q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2", []piece{
-				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"), table(model.RolePositionEmbedding, "embeddings.position_embedding", "patches", "hidden"),
+				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
+				table(model.RolePositionEmbedding, "embeddings.position_embedding", "patches", "hidden"),
 			}, []piece{norming(model.RoleFinalNorm, "post_layernorm", "hidden", "yes")})}},
-		{types: "kimi_vl", classes: "KimiVL", parts: []part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")}, around: []piece{
-			norming(model.RoleProjector, "multi_modal_projector.pre_norm", "vision.hidden", "yes"),
-			project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size", "vision.hidden*vision.merge_kernel_size", "yes"),
-			project("multi_modal_projector.linear_2", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
-		}},
+		{types: "kimi_vl", classes: "KimiVL", parts: []part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")},
+			around: []piece{
+				norming(model.RoleProjector, "multi_modal_projector.pre_norm", "vision.hidden", "yes"),
+				project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size", "vision.hidden*vision.merge_kernel_size", "yes"),
+				project("multi_modal_projector.linear_2", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
+			}},
 	}
 }

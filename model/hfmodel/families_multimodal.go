@@ -28,56 +28,75 @@ func towerOf(of, prefix string) part {
 // multimodalFamilies is the families that join a text model with towers.
 func multimodalFamilies() []family {
 	return []family{
-		{types: "llava", classes: "Llava", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")}, around: []piece{
-			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
-			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
-		}},
-		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")}, around: []piece{
+		{types: "llava", classes: "Llava", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")},
+			around: []piece{
+				project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
+				project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
+			}},
+		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{text("llama", "language_model."),
+			seen("clip_vision_model", "vision_tower.")}, around: []piece{
 			bare(model.RoleProjector, "image_newline", "text.hidden"),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 		}},
-		{types: "mistral3", classes: "Mistral3 LightOnOCR", parts: []part{text("mistral", "language_model."), seen("pixtral", "vision_tower.")}, around: []piece{
+		{types: "mistral3", classes: "Mistral3 LightOnOCR", parts: []part{text("mistral", "language_model."),
+			seen("pixtral", "vision_tower.")}, around: []piece{
 			norming(model.RoleProjector, "multi_modal_projector.norm", "vision.hidden", ""),
 			project("multi_modal_projector.patch_merger.merging_layer", "vision.hidden", "vision.hidden*spatial_merge_size^2", ""),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias"),
 		}, defaults: "spatial_merge_size=2"},
-		{types: "paligemma", classes: "PaliGemma", parts: []part{text("gemma", "language_model."), seen("siglip_vision_model", "vision_tower.")}, around: []piece{
+		{types: "paligemma", classes: "PaliGemma", parts: []part{text("gemma", "language_model."),
+			seen("siglip_vision_model", "vision_tower.")}, around: []piece{
 			project("multi_modal_projector.linear", "vision.projection_dim", "vision.hidden", "yes"),
 		}},
-		{types: "gemma3", classes: "Gemma3", parts: []part{text("gemma3_text", "language_model."), seen("siglip_vision_model", "vision_tower.")}, around: []piece{
+		{types: "gemma3", classes: "Gemma3", parts: []part{text("gemma3_text", "language_model."),
+			seen("siglip_vision_model", "vision_tower.")}, around: []piece{
 			bare(model.RoleProjector, "multi_modal_projector.mm_input_projection_weight", "vision.hidden text.hidden"),
 			norming(model.RoleProjector, "multi_modal_projector.mm_soft_emb_norm", "vision.hidden", ""),
 		}},
 		{types: "qwen2_vl", classes: "Qwen2VL", parts: []part{text("qwen2", ""), towerOf("qwen2_vl_vision", "visual.")}},
 		{types: "qwen2_5_vl", classes: "Qwen2_5_VL", parts: []part{text("qwen2", ""), towerOf("qwen2_5_vl_vision", "visual.")}},
 		{types: "qwen3_vl", classes: "Qwen3VL", parts: []part{textBare("qwen3"), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{textBare("qwen3_vl_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{textBare("qwen3_vl_moe_text"),
+			towerOf("qwen3_vl_vision", "model.visual.")}},
 		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{textBare("qwen3_5_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{textBare("qwen3_5_moe_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{textBare("qwen3_5_moe_text"),
+			towerOf("qwen3_vl_vision", "model.visual.")}},
+	}
+}
+
+// customFamilies is families of images and text that publish their own code.
+func customFamilies() []family {
+	return []family{
 		{types: "internvl_chat", classes: "InternVL InternVLChat", expects: "downsample_ratio=0.5", parts: []part{
-			{name: "text", key: "llm_config", prefix: "language_model.", use: "ForCausalLM", untied: true}, seen("intern_vit_6b", "vision_model.")}, around: []piece{
+			{name: "text", key: "llm_config", prefix: "language_model.", use: "ForCausalLM", untied: true},
+			seen("intern_vit_6b", "vision_model.")}, around: []piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*4", "yes"),
 			project("mlp1.1", "text.hidden", "vision.hidden*4", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
 		{types: "locateanything", classes: "LocateAnything", expects: "mlp_connector_layers=2", parts: []part{
-			{name: "text", key: "text_config", prefix: "language_model.", of: "qwen2", use: "ForCausalLM", untied: true}, seen("moonvit", "vision_model.")}, around: []piece{
+			{name: "text", key: "text_config", prefix: "language_model.", of: "qwen2", use: "ForCausalLM", untied: true},
+			seen("moonvit", "vision_model.")}, around: []piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*vision.merge_kernel_size", "yes"),
 			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
-		{types: "DeepseekOCR deepseek_ocr", classes: "DeepseekOCR", expects: "vision_config.image_size=1024 vision_config.mlp_ratio=3.7362", parts: []part{
-			{name: "text", key: "text_config", of: "deepseek_v2", inline: true},
-			{name: "sam", key: "vision_config.width.sam_vit_b", prefix: "model.sam_model.", of: "sam_vit", fixed: true, use: "Model"},
-			{name: "clip", key: "vision_config.width.clip-l-14-224", prefix: "model.vision_model.", of: "clip_fused", fixed: true, use: "Model"},
-		}, around: []piece{
-			project("model.projector.layers", "projector_config.n_embed", "projector_config.input_dim", "yes"),
-			bare(model.RoleProjector, "model.image_newline", "text.hidden"), bare(model.RoleProjector, "model.view_seperator", "text.hidden"),
-		}},
+		{types: "DeepseekOCR deepseek_ocr", classes: "DeepseekOCR", expects: "vision_config.image_size=1024 vision_config.mlp_ratio=3.7362",
+			parts: []part{
+				{name: "text", key: "text_config", of: "deepseek_v2", inline: true},
+				{name: "sam", key: "vision_config.width.sam_vit_b", prefix: "model.sam_model.", of: "sam_vit", fixed: true, use: "Model"},
+				{name: "clip", key: "vision_config.width.clip-l-14-224", prefix: "model.vision_model.", of: "clip_fused", fixed: true,
+					use: "Model"},
+			}, around: []piece{
+				project("model.projector.layers", "projector_config.n_embed", "projector_config.input_dim", "yes"),
+				bare(model.RoleProjector, "model.image_newline", "text.hidden"),
+				bare(model.RoleProjector, "model.view_seperator", "text.hidden"),
+			}},
 		logics(),
-		{types: "llama4", classes: "Llama4", parts: []part{text("llama4_text", "language_model."), seen("llama4_vision_model", "vision_model.")}, around: []piece{
+		{types: "llama4", classes: "Llama4", parts: []part{text("llama4_text", "language_model."),
+			seen("llama4_vision_model", "vision_model.")}, around: []piece{
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.vision_output_dim", ""),
 		}},
 	}
@@ -89,12 +108,15 @@ func logics() family {
 	const at = "model.vision_tower.vision_towers."
 	return family{types: "logics", classes: "Logics", expects: "mm_vision_select_layer=-2 mm_hidden_size=4224",
 		parts: []part{
-			{name: "convnext", key: "convnext_config", built: true, prefix: at + "0.vision_tower.", of: "convnext_xxlarge", fixed: true, use: "Model"},
-			{name: "siglip", key: "siglip_config", prefix: at + "1.vision_tower.", of: "siglip_vision_model", fixed: true, use: "Model", fewer: 1, defaults: "vision_use_head=false"},
+			{name: "convnext", key: "convnext_config", built: true, prefix: at + "0.vision_tower.", of: "convnext_xxlarge", fixed: true,
+				use: "Model"},
+			{name: "siglip", key: "siglip_config", prefix: at + "1.vision_tower.", of: "siglip_vision_model", fixed: true, use: "Model",
+				fewer: 1, defaults: "vision_use_head=false"},
 			text("qwen3", ""),
 		},
 		around: []piece{
-			project("model.mm_projector.0", "text.hidden", "siglip.hidden+convnext.stage3_width", "yes"), project("model.mm_projector.2", "text.hidden", "text.hidden", "yes"),
+			project("model.mm_projector.0", "text.hidden", "siglip.hidden+convnext.stage3_width", "yes"),
+			project("model.mm_projector.2", "text.hidden", "text.hidden", "yes"),
 			bare(model.RoleProjector, "model.image_newline", "text.hidden"),
 		}}
 }

@@ -4,8 +4,10 @@ import "floodmark/model"
 
 // seq2seqFamilies is the families of an encoder and a decoder.
 func seq2seqFamilies() []family {
-	encoder := map[string]string{keyLayers: "encoder_layers|num_layers", keyHeads: "encoder_attention_heads|num_heads", keyFFN: "encoder_ffn_dim|d_ff"}
-	decoder := map[string]string{keyLayers: "decoder_layers|num_decoder_layers|num_layers", keyHeads: "decoder_attention_heads|num_heads", keyFFN: "decoder_ffn_dim|d_ff"}
+	encoder := map[string]string{keyLayers: "encoder_layers|num_layers", keyHeads: "encoder_attention_heads|num_heads",
+		keyFFN: "encoder_ffn_dim|d_ff"}
+	decoder := map[string]string{keyLayers: "decoder_layers|num_decoder_layers|num_layers", keyHeads: "decoder_attention_heads|num_heads",
+		keyFFN: "decoder_ffn_dim|d_ff"}
 	side := func(kind model.StackKind, n names, keys map[string]string) *stack {
 		return &stack{names: bartNames + n, kind: kind, rename: keys, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm,
 			noRotary: true, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}}
@@ -33,20 +35,25 @@ func seq2seqFamilies() []family {
 			{name: "encoder", key: "encoder", prefix: "encoder.", use: "Encoder"},
 			{name: "decoder", key: "decoder", prefix: "decoder.", use: "ForCausalLM"},
 		}},
-		{types: "trocr", classes: "TrOCR", expects: "use_learned_position_embeddings=false layernorm_embedding=false", ignores: "cross_attention_hidden_size", stacks: []*stack{{
-			names: bartNames + bartCross + " embed=model.decoder.embed_tokens layers=model.decoder.layers head=output_projection", rename: decoder,
-			norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
-			before: []piece{
-				only("use_learned_position_embeddings", table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden")),
-				only("layernorm_embedding", norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes")),
-			}}}},
-		{types: "t5 mt5 umt5", classes: "T5 MT5 UMT5", rename: map[string]string{keyHeadDim: "d_kv"}, defaults: "relative_attention_num_buckets=32", stacks: []*stack{
-			t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
-				" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
-			t5(model.Decoder, "decoder", " layers=decoder.block head=lm_head cross=layer.1.EncDecAttention xq=q xk=k xv=v xo=o up=layer.2.DenseReluDense.wi down=layer.2.DenseReluDense.wo"+
-				" norms=layer.0.layer_norm,layer.1.layer_norm,layer.2.layer_norm gate=layer.2.DenseReluDense.wi_0 gated_up=layer.2.DenseReluDense.wi_1",
-				map[string]string{keyLayers: "num_decoder_layers|num_layers"}),
-		}},
+		{types: "trocr", classes: "TrOCR", expects: "use_learned_position_embeddings=false layernorm_embedding=false",
+			ignores: "cross_attention_hidden_size", stacks: []*stack{{
+				names:  bartNames + bartCross + " embed=model.decoder.embed_tokens layers=model.decoder.layers head=output_projection",
+				rename: decoder,
+				norm:   model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, attn: attentionBias("yes"),
+				ffn: dense{plain: true, bias: "yes"},
+				before: []piece{
+					only("use_learned_position_embeddings",
+						table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden")),
+					only("layernorm_embedding", norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes")),
+				}}}},
+		{types: "t5 mt5 umt5", classes: "T5 MT5 UMT5", rename: map[string]string{keyHeadDim: "d_kv"},
+			defaults: "relative_attention_num_buckets=32", stacks: []*stack{
+				t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
+					" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
+				t5(model.Decoder, "decoder", " layers=decoder.block head=lm_head cross=layer.1.EncDecAttention xq=q xk=k xv=v xo=o up=layer.2.DenseReluDense.wi down=layer.2.DenseReluDense.wo"+
+					" norms=layer.0.layer_norm,layer.1.layer_norm,layer.2.layer_norm gate=layer.2.DenseReluDense.wi_0 gated_up=layer.2.DenseReluDense.wi_1",
+					map[string]string{keyLayers: "num_decoder_layers|num_layers"}),
+			}},
 	}
 }
 

@@ -84,6 +84,7 @@ type stack struct {
 	repeated   string             // key: how many of the layers have weights, which the others use again
 	notFor     string             // a use of the class that leaves the stack out
 	vocabExtra int64              // rows of the token embedding beyond the vocabulary
+	chunks     bool               // layers with rotary positions attend within chunks
 	crossing   bool               // some layers attend to another stack instead of their own
 	shared     bool               // the token embedding is that of an earlier stack
 	attn       attention
@@ -91,7 +92,7 @@ type stack struct {
 	mamba      *mambaRow
 	delta      *deltaRow
 	lightning  bool
-	conv       *convRow
+	conv       bool // gated short convolutions
 	ffn        dense
 	experts    *experts
 	predict    *predictor

@@ -135,6 +135,9 @@ func (s section) mixings(k *stack, layers int64) []mixing {
 	if usual == full && s.window() > 0 {
 		s.slide(kinds)
 	}
+	if k.chunks && s.or("attention_chunk_size", 0) > 0 {
+		s.chunk(kinds)
+	}
 	s.interleave(kinds)
 	return kinds
 }
@@ -189,6 +192,22 @@ func (s section) slide(kinds []mixing) {
 			continue
 		}
 		kinds[i] = sliding
+	}
+}
+
+// chunk marks the layers that attend within chunks: those with rotary
+// positions, all but every fourth where no list says so (Llama4TextConfig).
+func (s section) chunk(kinds []mixing) {
+	every := max(1, s.or("no_rope_layer_interval", 4))
+	rotary := s.numbers("no_rope_layers") // 1 for rotary, in spite of its name
+	for i := range kinds {
+		turns := (int64(i)+1)%every != 0
+		if len(rotary) > i {
+			turns = rotary[i] != 0
+		}
+		if turns {
+			kinds[i] = chunked
+		}
 	}
 }
 

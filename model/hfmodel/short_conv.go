@@ -2,10 +2,8 @@ package hfmodel
 
 import "floodmark/model"
 
-// convRow is what a row says of gated short convolutions.
-type convRow struct{}
-
-// shortConv adds one gated causal convolution (LFM2's Lfm2ShortConv).
+// shortConv adds one gated causal convolution (LFM2's Lfm2ShortConv). Its names
+// stand under the slot conv.
 func (c scope) shortConv(s section, k *stack, hidden int64) model.ShortConv {
 	m := model.ShortConv{Width: int(s.or("conv_dim", hidden)), Kernel: int(s.need("conv_L_cache"))}
 	s.has("conv_dim_out|block_dim") // the hidden size, again

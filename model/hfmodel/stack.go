@@ -150,6 +150,8 @@ func (c scope) oneLayer(s section, k *stack, planned step) model.Layer {
 		layer.Mixers = append(layer.Mixers, c.cross(s, k))
 	}
 	switch {
+	case k.slot["channel_mix"] != "":
+		layer.FeedForward = c.channelMix(s, k, hidden)
 	case planned.noFeed || k.slot["down"] == "" && !planned.sparse:
 	case planned.sparse:
 		layer.FeedForward = c.mix(s, k, hidden)
@@ -197,11 +199,13 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 		return c.acrossLayer(s, k)
 	case planned.mixing == recur && k.delta != nil:
 		return c.gatedDelta(s, k, hidden)
+	case planned.mixing == recur && k.slot["rwkv"] != "":
+		return c.timeMix(s, k, hidden)
 	case planned.mixing == recur && k.lightning:
 		return c.lightning(s, k, hidden)
 	case planned.mixing == mamba && k.mamba != nil:
 		return c.mambaMixer(s, k, hidden)
-	case planned.mixing == conv && k.conv != nil:
+	case planned.mixing == conv && k.conv:
 		return c.shortConv(s, k, hidden)
 	case planned.mixing.attends() && k.latent != nil && s.or("kv_lora_rank", 0) > 0:
 		return c.attendLatent(s, k, hidden)
