@@ -109,3 +109,19 @@ func TestGoldenSabotage(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocations bounds the work of reading a large model: the number of
+// allocations does not depend on the machine.
+func TestAllocations(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "llama_3.1_70b.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := testing.AllocsPerRun(10, func() {
+		if _, err := hfmodel.Read(source.Bytes("config.json", data)); err != nil {
+			t.Fatal(err)
+		}
+	}); got > 12_000 {
+		t.Errorf("%.0f allocations for 80 layers", got)
+	}
+}
