@@ -28,6 +28,9 @@ func (p *Prediction) Record(tool record.Tool) any {
 
 func (p *Prediction) head(tool record.Tool) record.Head {
 	var warnings []account.Warning
+	if p.Request.Model != nil {
+		warnings = append(warnings, p.Request.Model.Warnings...)
+	}
 	for _, a := range p.accounts {
 		warnings = append(warnings, a.Warnings...)
 	}

@@ -11,6 +11,8 @@ type Estimate struct {
 	// Preparation is the answer to a parameter count and a width; null where
 	// there is a model.
 	Preparation *Preparation `json:"preparation"`
+	Parts       []Part       `json:"parts"`   // of the weights, where they were asked for
+	WhatIf      []Change     `json:"what_if"` // one thing changed, where it was asked for
 }
 
 // Preparation is arithmetic before any model is chosen: a payload of weights,

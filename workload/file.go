@@ -148,8 +148,8 @@ func (d document) file(name string) (*File, error) {
 		{"tensor_parallel", d.Layout.TensorParallel}, {"pipeline_parallel", d.Layout.PipelineParallel},
 		{"data_parallel", d.Layout.DataParallel}, {"expert_parallel", d.Layout.ExpertParallel}, {"context_parallel", d.Layout.ContextParallel},
 	} {
-		if field.value < 0 || field.value > maxDegree {
-			return nil, source.InField(name, "layout."+field.name, "is %d, expected 1 to %d", field.value, maxDegree)
+		if field.value < 0 || field.value > MaxDegree {
+			return nil, source.InField(name, "layout."+field.name, "is %d, expected 1 to %d", field.value, MaxDegree)
 		}
 	}
 	c := checker{file: name}
@@ -178,8 +178,8 @@ func (d document) file(name string) (*File, error) {
 	return f, c.err
 }
 
-// maxDegree bounds a degree of parallelism: more than any machine has cards.
-const maxDegree = 1 << 20
+// MaxDegree bounds a degree of parallelism: more than any machine has cards.
+const MaxDegree = 1 << 20
 
 // Operations lists every operation.
 func Operations() []Operation {

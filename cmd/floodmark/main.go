@@ -32,6 +32,9 @@ func environment() cli.Env {
 		Terminal: term.IsTerminal(stdout),
 		Version:  version(),
 	}
+	if home, err := os.UserHomeDir(); err == nil {
+		env.Home = home
+	}
 	if width, _, err := term.GetSize(stdout); err == nil {
 		env.Columns = width
 	}

@@ -24,8 +24,9 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Terminal       bool // standard output is a terminal
-	Columns        int  // its width; 0 when unknown
+	Home           string // the person's folder; may be empty
+	Terminal       bool   // standard output is a terminal
+	Columns        int    // its width; 0 when unknown
 	Version        string
 }
 
@@ -171,8 +172,12 @@ which bytes it was.`,
 		Args:                       unknownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("floodmark {{.Version}}\n")
-	root.SetHelpTemplate(root.HelpTemplate() + exitStatusHeader)
+	// A function and not a template: see report.TraceHTML.
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		fmt.Fprint(cmd.OutOrStdout(), exitStatusHeader)
+	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{err: err, hint: "see: " + cmd.CommandPath() + " --help"}
 	})

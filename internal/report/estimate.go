@@ -13,6 +13,9 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 		preparation(b, e.Preparation, s)
 	} else {
 		modelHead(b, e, s)
+		if len(e.Parts) > 0 {
+			parts(b, e.Parts, s)
+		}
 		for _, r := range e.Ranks {
 			rank(b, r, s)
 		}
@@ -20,6 +23,9 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 	warnings(b, e.Warnings, s)
 	if e.Verdict != nil {
 		verdict(b, *e.Verdict, s)
+	}
+	for _, c := range e.WhatIf {
+		change(b, c, s)
 	}
 }
 
