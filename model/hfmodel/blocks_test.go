@@ -304,3 +304,22 @@ func TestParts(t *testing.T) {
 		t.Errorf("not there: %v", want)
 	}
 }
+
+// TestListedSizes reads sizes that are lists: one for each layer, or one for
+// each axis of an image. A list where one number is needed is not understood.
+func TestListedSizes(t *testing.T) {
+	m := read(t, strings.Replace(small("llama", "LlamaForCausalLM", ""), `"intermediate_size":128`, `"intermediate_size":[128,256]`, 1))
+	if layerOf(m, 1)-layerOf(m, 0) != 3*64*128 || len(m.Unknown) > 0 {
+		t.Errorf("layers of %d and %d parameters, unknown %v", layerOf(m, 0), layerOf(m, 1), m.Unknown)
+	}
+	const vit = `{"model_type":"vit","architectures":["ViTModel"],"hidden_size":64,"num_attention_heads":4,"intermediate_size":128,"num_hidden_layers":1,"torch_dtype":"float32"`
+	m = read(t, vit+`,"image_size":[32,48],"patch_size":16}`)
+	for _, x := range m.Tensors {
+		if n, _ := x.Parameters(); x.Role == model.RolePositionEmbedding && n != (2*3+1)*64 {
+			t.Errorf("%s has %d parameters", x.Name, n)
+		}
+	}
+	if m = read(t, vit+`,"image_size":32,"patch_size":[16,16]}`); len(m.Unknown) == 0 {
+		t.Error("a convolution of patches of two sizes was read as one of the product")
+	}
+}

@@ -91,8 +91,9 @@ func (e sections) times(a, b int64, term string) int64 {
 	return n
 }
 
-// factor is a whole number, the value of a key, the product of a list's items,
-// one item of it ("channels@0"), how many it has ("#channels"), or one of the derived sizes "labels" and "patches".
+// factor is a whole number, the value of a key, one item of a list
+// ("channels@0"), how many it has ("#channels"), or one of the derived sizes
+// "labels" and "patches".
 func (e sections) factor(name string) int64 {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return n
@@ -107,19 +108,23 @@ func (e sections) factor(name string) int64 {
 	case "labels":
 		return s.labels()
 	case "patches":
-		side := s.need("image_size") / max(1, s.need("patch_size"))
-		return e.times(side, side, name)
+		return e.times(s.side("image_size", 0)/max(1, s.side("patch_size", 0)), s.side("image_size", 1)/max(1, s.side("patch_size", 1)), name)
 	}
-	if list, ok := strings.CutPrefix(name, "#"); ok {
+	if list, counted := strings.CutPrefix(name, "#"); counted {
 		return int64(len(s.list(list)))
 	}
 	key := common(name)
-	if items := s.numbers(key); items != nil {
-		product := int64(1)
-		for _, n := range items {
-			product = e.times(product, n, name)
-		}
-		return product
+	if v, field := s.find(key); v != nil && v.kind == isList && s.layer < 0 {
+		s.doubt(field, v.String(), "one number is expected here")
+		return 0
+	}
+	return s.need(key)
+}
+
+// side is a size that a configuration states once, or for each of two axes.
+func (s section) side(key string, axis int) int64 {
+	if v, _ := s.find(key); v != nil && v.kind == isList && axis < len(v.items) {
+		return s.at(axis).need(key)
 	}
 	return s.need(key)
 }

@@ -44,8 +44,8 @@ func furtherJoinedFamilies() []family {
 		{types: "kimi_k25", classes: "KimiK25", parts: []part{text("deepseek_v3", "language_model."),
 			towerOf("moonvit_3d", "vision_tower.")}, around: []piece{
 			norming(model.RoleProjector, "mm_projector.pre_norm", "vision.mm_hidden_size", "yes"),
-			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size", "vision.mm_hidden_size*vision.merge_kernel_size", "yes"),
-			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size", "yes"),
+			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
+			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 		}},
 		{types: "moonvit_3d", ignores: "init_pos_emb_time", rename: map[string]string{keyHidden: "vt_hidden_size",
 			keyHeads: "vt_num_attention_heads", keyLayers: "vt_num_hidden_layers", keyFFN: "vt_intermediate_size"},

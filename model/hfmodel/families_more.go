@@ -135,8 +135,8 @@ func moreJoined() []family {
 		{types: "kimi_vl", classes: "KimiVL", parts: []part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")},
 			around: []piece{
 				norming(model.RoleProjector, "multi_modal_projector.pre_norm", "vision.hidden", "yes"),
-				project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size", "vision.hidden*vision.merge_kernel_size", "yes"),
-				project("multi_modal_projector.linear_2", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
+				project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
+				project("multi_modal_projector.linear_2", "text.hidden", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 			}},
 	}
 }

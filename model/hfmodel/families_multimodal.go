@@ -79,8 +79,8 @@ func customFamilies() []family {
 		{types: "locateanything", classes: "LocateAnything", expects: "mlp_connector_layers=2", parts: []part{
 			{name: "text", key: "text_config", prefix: "language_model.", of: "qwen2", use: "ForCausalLM", untied: true},
 			seen("moonvit", "vision_model.")}, around: []piece{
-			norming(model.RoleProjector, "mlp1.0", "vision.hidden*vision.merge_kernel_size", "yes"),
-			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size", "yes"),
+			norming(model.RoleProjector, "mlp1.0", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
+			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
 		{types: "DeepseekOCR deepseek_ocr", classes: "DeepseekOCR", expects: "vision_config.image_size=1024 vision_config.mlp_ratio=3.7362",

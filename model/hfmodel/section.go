@@ -142,8 +142,8 @@ func (s section) number(key string) (int64, bool) {
 }
 
 func (s section) whole(v *value, field string) (int64, bool) {
-	if v.kind == isList && s.layer >= 0 && s.layer < len(v.items) {
-		v = v.items[s.layer]
+	if n := len(v.items); v.kind == isList && s.layer >= 0 && n > 0 {
+		v = v.items[min(s.layer, n-1)] // layers beyond the list are prediction layers, built as the last
 	}
 	if v.kind != isNumber {
 		e := source.InField(s.file, field, "is %s (%s), expected a whole number", v.kind, v)
