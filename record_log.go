@@ -20,7 +20,7 @@ func (e logEvidence) Record(tool record.Tool) any {
 		Source: l.Name, Lines: l.Lines, NotUnderstood: l.NotUnderstood,
 	}
 	for _, c := range l.Components {
-		component := record.Component{Component: c.Component, Rank: known(c.Rank), Device: known(c.Device), Kind: string(c.Kind), Line: c.Line}
+		component := record.Component{Component: c.Component, Rank: known(c.Rank), Device: known(c.Device), Kind: string(c.Kind), Printed: c.Printed, Line: c.Line}
 		component.Bytes, component.LowBytes, component.HighBytes = record.Interval(c.Bytes)
 		r.Components = append(r.Components, component)
 	}
@@ -44,6 +44,10 @@ func outOfMemoryRecord(m *enginelog.OutOfMemory) record.OutOfMemory {
 		Backend: record.Text(string(m.Backend)), Message: m.Message, Class: string(m.Class), Because: m.Because,
 	}
 	r.RequestBytes, r.RequestLowBytes, r.RequestHighBytes = record.Interval(m.Request)
+	r.Phase = record.Text(string(m.Phase))
+	if w := m.Where; w.File != "" {
+		r.Where = &record.Where{File: w.File, Line: w.Line, Function: record.Text(w.Function), Code: record.Text(w.Code)}
+	}
 	for _, c := range m.Possible {
 		r.Possible = append(r.Possible, string(c))
 	}

@@ -2,9 +2,11 @@ package enginelog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 )
 
 // Effect says what a step would do about a failure.
@@ -14,59 +16,73 @@ const (
 	Helps       Effect = "helps"
 	MayHelp     Effect = "may_help"
 	DoesNotHelp Effect = "does_not_help"
+	// MoreInformation frees nothing, but would tell more.
+	MoreInformation Effect = "more_information"
 )
 
 // Advice is one step and what it would do here.
 type Advice struct {
 	Code   string // stable, lower_snake_case
 	Effect Effect
-	Text   string // a sentence with the numbers
+	Text   string // what to do or not to do, with the numbers; reads on after the effect
 }
 
-// advice is what would and what would not help, most useful first.
+// advice is what would help, then what would tell more, then what would not help;
+// within each the most useful first.
 func (m *OutOfMemory) advice(log *Log) []Advice {
 	list := m.steps(log)
-	if hint, printed := m.printedHint(log); printed {
+	if hint, printed := m.printedHint(); printed {
 		list = append(list, hint)
 	}
+	slices.SortStableFunc(list, func(a, b Advice) int { return a.Effect.order() - b.Effect.order() })
 	return list
+}
+
+func (e Effect) order() int {
+	switch e {
+	case MoreInformation:
+		return 1
+	case DoesNotHelp:
+		return 2
+	}
+	return 0
 }
 
 func (m *OutOfMemory) steps(log *Log) []Advice {
 	switch m.Class {
 	case Spill:
 		return []Advice{
-			{"hold_less", Helps, fmt.Sprintf("hold at least %s less, so that tensors are within the card", show(m.Allocated.Minus(m.Capacity, m.Capacity.Provenance)))},
-			{"system_memory_fallback", MayHelp, "switch the driver's fallback to system memory off: it then fails at once instead of slowing down"},
-			{"allocator_settings", DoesNotHelp, "no allocator setting makes the card larger"},
+			{"hold_less", Helps, fmt.Sprintf("holding at least %s less, so that tensors are within the card", show(least(m.Allocated.Minus(m.Capacity, m.Capacity.Provenance))))},
+			{"system_memory_fallback", MayHelp, "switching the driver's fallback to system memory off: it then fails at once instead of slowing down"},
+			{"allocator_settings", DoesNotHelp, "an allocator setting: none makes the card larger"},
 		}
 	case AbsurdSize:
 		return []Advice{
-			{"check_shape", Helps, "look for a negative or corrupt dimension in the operation that the traceback names"},
-			{"larger_card", DoesNotHelp, "no card is large enough"},
-			{"allocator_settings", DoesNotHelp, "no allocator setting serves such a request"},
+			{"check_shape", Helps, "finding a negative or corrupt dimension in the operation that the traceback names"},
+			{"larger_card", DoesNotHelp, "a larger card: none is large enough"},
+			{"allocator_settings", DoesNotHelp, "an allocator setting: none serves such a request"},
 		}
 	case LimitOutsideAllocator:
-		return m.outside(log)
+		return m.refused(log)
 	case Exhaustion:
 		return m.shortage()
 	case FragmentationPlausible:
 		return m.fragmented(log)
 	}
-	return []Advice{{"complete_message", Helps, m.missing()}}
+	return append(m.remedies(), Advice{"complete_message", MoreInformation, m.missing()})
 }
 
-// outside is for bytes that were free and still refused.
-func (m *OutOfMemory) outside(log *Log) []Advice {
-	list := []Advice{{"check_limits", Helps, "look for the limit that refused free bytes: the commit limit of Windows, a container's or job's memory limit, " +
+// refused is for bytes that were free and still not given.
+func (m *OutOfMemory) refused(log *Log) []Advice {
+	list := []Advice{{"check_limits", Helps, "finding the limit that refused free bytes: the commit limit of Windows, a container's or job's memory limit, " +
 		"a limit on one allocation, a virtual GPU's quota, or a process that took the bytes in between and gave them back"}}
 	if log.expandable() {
 		list = append(list, Advice{"expandable_segments_off", MayHelp,
-			"expandable segments are on, and some drivers refuse to map them (WSL is one): try without"})
+			"switching expandable segments off: some drivers refuse to map them (WSL is one)"})
 	}
 	if m.Unallocated.Known() {
 		list = append(list, Advice{"allocator_settings", DoesNotHelp, fmt.Sprintf(
-			"fragmentation is not the cause: only %s are cached unused, and %s were free", show(m.Unallocated), show(m.free()))})
+			"an allocator setting: only %s are cached unused, and %s were free", show(m.Unallocated), show(m.free()))})
 	}
 	return list
 }
@@ -74,75 +90,108 @@ func (m *OutOfMemory) outside(log *Log) []Advice {
 // shortage is for a request that nothing could have served.
 func (m *OutOfMemory) shortage() []Advice {
 	short := least(m.Request.Minus(m.room(), m.Request.Provenance))
-	list := []Advice{{"hold_less", Helps, fmt.Sprintf("hold or ask for at least %s less at this moment",
-		show(account.Exact(short.Low(), short.Provenance)))}}
-	if others := m.others(); others.Known() && others.Low() > 0 {
-		effect, text := MayHelp, "other processes hold %s of this card; %s are missing"
-		if exceeds(short, others) == yes {
-			effect, text = DoesNotHelp, "other processes hold %s of this card, less than the %s that are missing"
-		}
-		list = append(list, Advice{"free_other_processes", effect, fmt.Sprintf(text, show(others), show(short))})
-	}
-	if m.Allowed.Known() && m.Backend != MPS {
-		list = append(list, Advice{"memory_fraction", MayHelp, fmt.Sprintf(
-			"the process may reserve %s only: a larger fraction for this process (set_per_process_memory_fraction) gives it more of the card", show(m.Allowed))})
+	list, later := m.sharing(short)
+	list = append(list, m.remedies()...)
+	list = append(list, Advice{"hold_less", Helps, "holding or asking for " + shortfall(short) + " less at this moment"})
+	list = append(list, later...)
+	list = append(list, m.fraction()...)
+	if m.Backend == MPS {
+		return list
 	}
 	return append(list,
-		Advice{"allocator_settings", DoesNotHelp, "no allocator setting helps: all that is cached was already counted as usable"},
-		Advice{"empty_cache", DoesNotHelp, "emptying the cache does not help: the allocator had already given back what it could before it failed"})
+		Advice{"allocator_settings", DoesNotHelp, "an allocator setting: all that is cached was already counted as usable"},
+		Advice{"empty_cache", DoesNotHelp, "empty_cache(): the allocator had already given back what it could before it failed"})
+}
+
+// shortfall is how much is missing: an interval, or where that says little its
+// lower end.
+func shortfall(f account.Figure) string {
+	if high, known := f.High(); known && high/2 <= f.Low() {
+		return show(f)
+	}
+	return "at least " + show(account.Exact(f.Low(), f.Provenance))
 }
 
 // fragmented is for bytes that are there, but perhaps not in one piece.
 func (m *OutOfMemory) fragmented(log *Log) []Advice {
-	var list []Advice
-	switch {
-	case log.expandable():
-		list = append(list, Advice{"expandable_segments", DoesNotHelp, "expandable segments are already on"})
-	case m.Backend == CUDA || m.Backend == HIP || m.Backend == UnknownBackend:
-		list = append(list, Advice{"expandable_segments", MayHelp, fmt.Sprintf(
-			"expandable_segments:True may help: %s are cached in blocks that could not serve %s", show(m.Unallocated), show(m.Request))})
-	}
-	if m.Allowed.Known() && m.Backend != MPS {
-		list = append(list, Advice{"memory_fraction", MayHelp, fmt.Sprintf("the process may reserve %s only: a larger fraction gives it more of the card", show(m.Allowed))})
-	}
+	short := least(m.Request.Minus(m.free(), m.Request.Provenance))
+	list, later := m.sharing(short)
+	list = append(list, m.remedies()...)
+	list = append(list, m.settings(log)...)
+	list = append(list, m.fraction()...)
+	list = append(list,
+		Advice{"hold_less", Helps, fmt.Sprintf("holding or asking for %s less: what is free is then enough, without any cached block", show(short))},
+		Advice{"snapshot", MoreInformation, "a memory snapshot of this moment: it shows the free blocks, and so proves or refutes fragmentation"})
+	list = append(list, later...)
 	return append(list,
-		Advice{"snapshot", MayHelp, "a memory snapshot at this moment shows the free blocks, and so proves or refutes fragmentation"},
-		Advice{"hold_less", MayHelp, fmt.Sprintf("%s less held or asked for needs no cached block at all", show(least(m.Request.Minus(m.free(), m.Request.Provenance))))},
-		Advice{"empty_cache", DoesNotHelp, "emptying the cache does not help: the allocator had already given back the blocks that were wholly free"})
+		Advice{"empty_cache", DoesNotHelp, "empty_cache(): the allocator had already given back the blocks that were wholly free"})
 }
 
-// others is what other processes hold on the device.
-func (m *OutOfMemory) others() account.Figure {
-	used, own := m.used(), m.process()
-	if !used.Known() || !own.Known() {
-		return account.Unknown("the message does not say which process holds what", used.Provenance)
+// sharing is about what others hold on the card: in the first list where that
+// could close a gap, in the second, for later, where it is too little. A request
+// is served for sure once the driver has it free, besides all that is cached.
+func (m *OutOfMemory) sharing(gap account.Figure) (first, later []Advice) {
+	enough := least(m.Request.Minus(m.free(), m.Request.Provenance))
+	others := m.others()
+	small := exceeds(gap, others) == yes
+	switch {
+	case !others.Known():
+		return m.owners(gap)
+	case others.Low() <= 0, !m.named() && (m.capped() || small):
+		return nil, nil
+	case m.capped():
+		return nil, []Advice{{"free_other_processes", DoesNotHelp, fmt.Sprintf(
+			"ending %s, with %s of this card: the limit of this process is what binds", m.otherNames(), m.held())}}
+	case small:
+		return nil, []Advice{{"free_other_processes", DoesNotHelp, fmt.Sprintf(
+			"ending %s alone: its %s of this card are less than the %s that are missing", m.otherNames(), m.held(), show(enough))}}
 	}
-	return least(used.Minus(own, used.Provenance))
+	effect := MayHelp
+	if exceeds(enough, others) == no {
+		effect = Helps
+	}
+	return []Advice{{"free_other_processes", effect, fmt.Sprintf(
+		"ending %s, or using another card: %s of this card are not this process's, and %s are missing", m.otherNames(), m.held(), show(enough))}}, nil
 }
 
-// printedHint judges the advice that the message itself gives.
-func (m *OutOfMemory) printedHint(log *Log) (Advice, bool) {
-	a := Advice{Code: "printed_hint", Effect: DoesNotHelp}
-	switch m.Hint {
-	case HintExpandable, HintMaxSplit:
-		switch {
-		case m.Class == FragmentationPlausible && m.Hint == HintExpandable && log.expandable():
-			a.Text = "the message's own hint does not apply: expandable segments are already on"
-		case m.Class == FragmentationPlausible:
-			a.Effect, a.Text = MayHelp, fmt.Sprintf("the message's own hint (%s) may apply here", m.Hint)
-		case m.Class == CannotTell:
-			a.Effect, a.Text = MayHelp, fmt.Sprintf("the message prints its hint (%s) whatever the numbers are; these do not say whether it applies", m.Hint)
-		default:
-			a.Text = fmt.Sprintf("the message's own hint (%s) does not apply: it is against fragmentation, and this is %s", m.Hint, m.Class)
-		}
-	case HintEmptyCache:
-		a.Text = "the message's own hint (empty_cache) does not apply: the allocator had already given back what it could"
-	case HintHighWatermark:
-		a.Effect, a.Text = MayHelp, "without the upper limit the request is tried, at the cost of swapping or of the whole system: it makes no memory"
-	default:
-		return Advice{}, false
+// owners is for a card of which something is held outside this allocator, where
+// the message does not say by whom. It comes first where that is more than
+// PyTorch itself holds.
+func (m *OutOfMemory) owners(gap account.Figure) (first, later []Advice) {
+	rest := m.elsewhere()
+	if !rest.Known() || rest.Low() <= 0 || m.capped() || exceeds(gap, rest) == yes {
+		return nil, nil
 	}
-	return a, true
+	list := []Advice{{"find_owners", MayHelp, fmt.Sprintf(
+		"freeing what is held outside this process's PyTorch: %s of this card, by other processes or by its own context and libraries (nvidia-smi names the owners)", show(rest))}}
+	if exceeds(rest, m.Reserved) == yes {
+		return list, nil
+	}
+	return nil, list
+}
+
+// fraction is for a process that was given a share of the card.
+func (m *OutOfMemory) fraction() []Advice {
+	if !m.Allowed.Known() {
+		return nil
+	}
+	if m.Backend == MPS {
+		return []Advice{{"empty_cache", DoesNotHelp, "empty_cache(): the allocator had already given back all that it cached"}}
+	}
+	return []Advice{{"memory_fraction", MayHelp, fmt.Sprintf(
+		"a larger fraction of the card for this process (set_per_process_memory_fraction): it may reserve %s only", show(m.Allowed))}}
+}
+
+// remedies is what the engine itself advises.
+func (m *OutOfMemory) remedies() []Advice {
+	if len(m.Remedies) == 0 {
+		return nil
+	}
+	text := "lowering " + ordinary(m.Remedies, "or") + ", as the engine itself says: its cache was sized before this request came"
+	if m.Capacity.Known() {
+		text += fmt.Sprintf(" (0.01 of gpu_memory_utilization is %s GiB here)", bytesize.Fixed(m.Capacity.Low()/100, bytesize.GiB, 2))
+	}
+	return []Advice{{"engine_options", Helps, text}}
 }
 
 // missing names the numbers that would settle the class.
@@ -160,9 +209,9 @@ func (m *OutOfMemory) missing() string {
 		}
 	}
 	if len(names) == 0 {
-		return "all numbers are there, and their rounding leaves it open: the allocator's exact counters at this moment would close it"
+		return "the allocator's exact counters at this moment: all numbers are printed, and their rounding leaves it open"
 	}
-	return "the message does not give " + strings.Join(names, ", ") + ": the whole message, or a record of the run, would close it"
+	return "the whole message, or a record of the run: " + ordinary(names, "and") + " are not in this text"
 }
 
 // expandable reports whether the text shows expandable segments to be on.

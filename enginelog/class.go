@@ -1,10 +1,6 @@
 package enginelog
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"floodmark/account"
 	"floodmark/bytesize"
 )
@@ -29,6 +25,23 @@ const (
 	// CannotTell: a number is missing, or its rounding leaves it open.
 	CannotTell Class = "cannot_tell"
 )
+
+// words is a class for a sentence.
+func (c Class) words() string {
+	switch c {
+	case Spill:
+		return "a spill to main memory"
+	case AbsurdSize:
+		return "an absurd size"
+	case LimitOutsideAllocator:
+		return "a limit outside the allocator"
+	case FragmentationPlausible:
+		return "plausible fragmentation"
+	case CannotTell:
+		return "undecided"
+	}
+	return string(c)
+}
 
 // truth is whether a comparison holds for intervals.
 type truth int8
@@ -77,6 +90,10 @@ func (m *OutOfMemory) possible() []Class {
 	}
 	free, room := m.free(), m.room()
 	var list []Class
+	fragmented := yes
+	if m.Backend == MPS {
+		fragmented = no // its allocator had given back all that it cached, and counts bytes only
+	}
 	for _, rule := range []struct {
 		class Class
 		holds truth
@@ -84,7 +101,7 @@ func (m *OutOfMemory) possible() []Class {
 		{Spill, m.spilled()},
 		{LimitOutsideAllocator, not(exceeds(m.need(), free))},
 		{Exhaustion, exceeds(m.Request, room)},
-		{FragmentationPlausible, yes},
+		{FragmentationPlausible, fragmented},
 	} {
 		if rule.holds != no {
 			list = append(list, rule.class)
@@ -111,13 +128,31 @@ func (m *OutOfMemory) absurd() bool {
 	return m.TooLarge || m.Request.Low() >= 1<<50 || m.Request.Reason() == bytesize.ErrOverflow.Error()
 }
 
+// limit is what the process could still take within what it was allowed;
+// unknown where no limit is printed.
+func (m *OutOfMemory) limit() account.Figure {
+	p := derived(m.Request, account.Device, "allowed − reserved")
+	limit := least(m.Allowed.Minus(m.Reserved, p))
+	if m.Backend == MPS {
+		return least(limit.Minus(m.OtherAllocations, p))
+	}
+	return limit
+}
+
+// capped reports whether the limit of the process, not the device, is what left
+// so little.
+func (m *OutOfMemory) capped() bool {
+	high, known := m.limit().High()
+	return known && m.Backend != MPS && high < m.Free.Low()
+}
+
 // free is what the process could still take from the driver: what the device
 // had free, within what the process was allowed.
 func (m *OutOfMemory) free() account.Figure {
 	p := derived(m.Request, account.Device, "free")
-	limit := least(m.Allowed.Minus(m.Reserved, p))
+	limit := m.limit()
 	if m.Backend == MPS {
-		return least(limit.Minus(m.OtherAllocations, p))
+		return limit
 	}
 	free := m.Free
 	if !free.Known() && m.Capacity.Known() {
@@ -127,8 +162,14 @@ func (m *OutOfMemory) free() account.Figure {
 }
 
 // room is what a request could have at the very most: everything free and
-// everything cached, and never more than the card has beside live tensors.
+// everything cached, and never more than the card has beside live tensors. The
+// allocator for MPS frees all that it caches before it fails
+// (release_cached_buffers, aten/src/ATen/mps/MPSAllocator.mm), and then compares
+// sums of bytes with what is allowed.
 func (m *OutOfMemory) room() account.Figure {
+	if m.Backend == MPS {
+		return m.free()
+	}
 	p := derived(m.Request, account.Device, "free + unallocated")
 	sum := account.Unknown("", p)
 	if free := m.free(); free.Known() && m.Unallocated.Known() {
@@ -139,9 +180,6 @@ func (m *OutOfMemory) room() account.Figure {
 		return sum
 	}
 	most := atMost(card, m.Allocated, p)
-	if m.Backend == MPS {
-		most = atMost(card, m.OtherAllocations, p)
-	}
 	high, _ := most.High()
 	low := m.Free.Low()
 	if sumHigh, known := sum.High(); known {
@@ -183,66 +221,4 @@ func lower(a, b account.Figure, p account.Provenance) account.Figure {
 	aHigh, _ := a.High()
 	bHigh, _ := b.High()
 	return account.Between(min(a.Low(), b.Low()), min(aHigh, bHigh), p)
-}
-
-// because is the class as a sentence with its numbers.
-func (m *OutOfMemory) because() string {
-	switch m.Class {
-	case Spill:
-		return fmt.Sprintf("tensors hold %s, more than the %s that the card has: the driver has moved bytes to main memory",
-			show(m.Allocated), show(m.Capacity))
-	case AbsurdSize:
-		return "no memory holds as many bytes as were asked for: a shape or a count is corrupt, and memory is not the question"
-	case LimitOutsideAllocator:
-		return fmt.Sprintf("%s were free and %s were asked for: something outside the allocator refused them",
-			show(m.free()), show(m.Request))
-	case Exhaustion:
-		return m.exhausted()
-	case FragmentationPlausible:
-		return fmt.Sprintf("%s were asked for and only %s were free, but with the %s that the allocator caches unused it would be enough: fragmentation is plausible, not proven",
-			show(m.Request), show(m.free()), show(m.Unallocated))
-	}
-	if len(m.Possible) == 0 {
-		return "the message gives no numbers to compare"
-	}
-	return fmt.Sprintf("the numbers that are printed leave it open whether this is %s", alternatives(m.Possible))
-}
-
-// exhausted says why nothing would have served the request.
-func (m *OutOfMemory) exhausted() string {
-	live := account.Sum(m.Allocated.Provenance, m.Allocated, m.Request)
-	if live.Known() && exceeds(live, m.Capacity) == yes {
-		return fmt.Sprintf("live tensors and the request together are %s, more than the %s that the card has",
-			show(live), show(m.Capacity))
-	}
-	if m.Unallocated.Known() && m.free().Known() {
-		return fmt.Sprintf("everything free (%s) and everything cached (%s) together is %s, less than the %s asked for",
-			show(m.free()), show(m.Unallocated), show(m.room()), show(m.Request))
-	}
-	return fmt.Sprintf("there was room for %s at the very most, less than the %s asked for", show(m.room()), show(m.Request))
-}
-
-func alternatives(classes []Class) string {
-	var names []string
-	for _, c := range slices.Clip(classes) {
-		names = append(names, string(c))
-	}
-	return strings.Join(names, " or ")
-}
-
-// show prints a figure for a sentence: one number where both ends round to it.
-func show(f account.Figure) string {
-	high, known := f.High()
-	if !known {
-		return "an unknown number of bytes"
-	}
-	unit := bytesize.Suggest(high)
-	low, top := bytesize.Fixed(f.Low(), unit, 2), bytesize.Fixed(high, unit, 2)
-	if unit == bytesize.B {
-		low, top = bytesize.Number(f.Low(), unit), bytesize.Number(high, unit)
-	}
-	if low == top {
-		return top + " " + unit.String()
-	}
-	return low + " to " + top + " " + unit.String()
 }

@@ -46,25 +46,34 @@ func (m *OutOfMemory) used() account.Figure {
 	return least(m.Capacity.Minus(m.Free, p))
 }
 
-// process is what the failing process holds. In a container the driver's
-// process ids are not those that PyTorch knows, so that it prints its own
-// process under its number: a process is its own if what the others and the
-// free bytes leave of the card could not hold what PyTorch reserved.
+// own is which of the processes is the failing one; −1 when the message does
+// not say. In a container the driver's process ids are not those that PyTorch
+// knows, so that it prints its own process under its number: a process is its
+// own if what the others and the free bytes leave of the card could not hold
+// what PyTorch reserved.
+func (m *OutOfMemory) own() int {
+	used := m.used()
+	for i, p := range m.Processes {
+		if p.PID == 0 {
+			return i
+		}
+	}
+	for i, p := range m.Processes {
+		rest := used.Minus(p.Bytes, used.Provenance)
+		if high, known := rest.High(); known && high < m.Reserved.Low() {
+			return i
+		}
+	}
+	return -1
+}
+
+// process is what the failing process holds.
 func (m *OutOfMemory) process() account.Figure {
 	if m.Backend == MPS && m.Reserved.Known() && m.OtherAllocations.Known() {
 		return account.Sum(derived(m.Reserved, account.Process, "MPS allocated + other allocations"), m.Reserved, m.OtherAllocations)
 	}
-	for _, p := range m.Processes {
-		if p.PID == 0 {
-			return p.Bytes
-		}
-	}
-	used := m.used()
-	for _, p := range m.Processes {
-		rest := used.Minus(p.Bytes, used.Provenance)
-		if high, known := rest.High(); known && high < m.Reserved.Low() {
-			return p.Bytes
-		}
+	if own := m.own(); own >= 0 {
+		return m.Processes[own].Bytes
 	}
 	return account.Unknown("the message does not say which process is its own",
 		derived(m.Capacity, account.Process, "in_use"))
@@ -79,7 +88,7 @@ func (m *OutOfMemory) Levels() account.Levels {
 }
 
 // Accounts gives one account for each failure. Its one phase is a recorded
-// moment: start and end are that moment, its levels are lower bounds of the
+// moment, or a moment of the phase that the text names: start and end are that moment, its levels are lower bounds of the
 // peaks, and its failure is the message. Without a rank in the text it is rank
 // 0, the only one of a program that runs alone.
 func (l *Log) Accounts() []account.Account {
@@ -99,6 +108,9 @@ func (m *OutOfMemory) account() account.Account {
 		if f := levels.In(scope); f.Known() {
 			phase.Peaks = append(phase.Peaks, account.Peak{Figure: f, Moment: -1})
 		}
+	}
+	if m.Phase != "" {
+		phase.ID = m.Phase
 	}
 	a := account.Account{Ranks: []int{max(m.Rank, 0)}, Device: m.Device}
 	for _, part := range m.parts(levels) {

@@ -20,7 +20,8 @@ type Component struct {
 	Device    int    // ordinal as the text prints it, −1 when it does not
 	Kind      Kind
 	Bytes     account.Figure
-	Line      int // 1 is the first
+	Printed   string // as the text has it: "452.50 KiB", "0 bytes"
+	Line      int    // 1 is the first
 }
 
 // Kind says what a component's bytes are.
@@ -74,12 +75,13 @@ func Read(src source.Source) (*Log, error) {
 		if l.starts && strings.TrimSpace(l.text) == "" {
 			blank++
 		}
+		oom.traces.take(l)
 		oom.take(l)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name(), err)
 	}
-	understood := oom.finish(log)
+	understood := oom.finish(log) + oom.traces.understood
 	if len(log.OutOfMemory) == 0 {
 		return nil, source.ErrNotThisFormat
 	}

@@ -71,6 +71,14 @@ type OutOfMemory struct {
 	OtherAllocations account.Figure
 	Processes        []ProcessUse
 
+	// Phase is what the program was doing, where the text names it; else empty.
+	Phase account.PhaseID
+	// Where is the line that failed: the last one of the user's own code that the
+	// traceback before the message shows, or of a package if there is none.
+	Where Where
+	// Remedies are the options that an engine advises to lower.
+	Remedies []string
+
 	TooLarge bool // "more than 1EB": the request was not even tried
 	Retried  bool // a warning of a retry: the program may have gone on
 	Hint     Hint
@@ -81,8 +89,22 @@ type OutOfMemory struct {
 	Advice   []Advice
 
 	components []Component
-	expandable bool // the text shows expandable segments to be on
+	expandable bool   // the text shows expandable segments to be on
+	era        era    // which PyTorch prints a message of this form
+	variable   string // the environment variable that its hint names
+	retold     bool   // an engine says again, in its own words, that memory ran out
 }
+
+// era is how old the PyTorch is that printed a message, by the message's form
+// (c10/cuda/CUDACachingAllocator.cpp at each release).
+type era int8
+
+const (
+	unknownEra era = iota
+	upTo13         // "cached"
+	upTo20         // "reserved in total by PyTorch"
+	since21        // "has a total capacity of"
+)
 
 // The numbers of a message, in squashed text.
 var (
@@ -106,6 +128,8 @@ var (
 	reMapTotal    = pattern(`,total:(\d{1,24})\)`)
 	reHintEnd     = pattern(`avoidfragmentation|SeedocumentationforMemoryManagement(?:and[A-Z_]+|\(https?:[^)]{0,200}\))?|\(maycausesystemfailure\)|unoccupiedcachedmemory`)
 	reBuffer      = pattern(`Invalidbuffersize:` + size)
+	reVariable    = pattern(`trysetting(PYTORCH_[A-Z_]{0,20}ALLOC_CONF)=`)
+	reRetold      = pattern(`outofmemoryoccurredwhenwarmingup(sampler|pooler).{0,60}with\d{1,9}dummyrequests`)
 )
 
 // draft is a message while its numbers are read.
@@ -132,6 +156,8 @@ func parse(text string, by writer, starts []start, name string) (OutOfMemory, in
 	m.TooLarge = d.find(reTooLarge()) != nil
 	d.numbers()
 	d.processes()
+	d.age()
+	d.retelling()
 	m.Retried = strings.Contains(h, "memorymappingfailed")
 	m.Message = spaced(starts, d.last)
 	d.hint()
@@ -182,8 +208,47 @@ func (d *draft) processes() {
 	}
 }
 
+// age notes what the form of the message says of its PyTorch.
+func (d *draft) age() {
+	switch {
+	case strings.Contains(d.text, "hasatotalcapac"):
+		d.era = since21
+	case strings.Contains(d.text, "reservedintotalbyPyTorch"):
+		d.era = upTo20
+	case reUnallocated().MatchString(d.text):
+		d.era = upTo13
+	}
+}
+
+// retelling reads the words in which vLLM reports a failure again, and what it
+// advises (vllm/v1/worker/gpu_model_runner.py, _dummy_sampler_run).
+func (d *draft) retelling() {
+	found := d.find(reRetold())
+	if found == nil {
+		return
+	}
+	d.retold = true
+	if found[0] == "sampler" {
+		d.Phase = account.PhaseSamplerWarmup
+	}
+	const advises, within = "Pleasetrylowering", 200
+	from := strings.Index(d.text, advises)
+	if from < 0 {
+		return
+	}
+	for _, option := range []string{"max_num_seqs", "gpu_memory_utilization"} {
+		if at := strings.Index(d.text[from:min(len(d.text), from+within)], option); at >= 0 {
+			d.Remedies = append(d.Remedies, option)
+			d.last = max(d.last, from+at+len(option))
+		}
+	}
+}
+
 // hint notes what the message advises. PyTorch prints it whatever the numbers.
 func (d *draft) hint() {
+	if m := reVariable().FindStringSubmatch(d.text); m != nil {
+		d.variable = m[1]
+	}
 	switch {
 	case d.advises("expandable_segments:True"):
 		d.Hint = HintExpandable
@@ -250,7 +315,7 @@ func (d *draft) reading(component string, kind Kind, scope account.Scope, found 
 		Origin: account.Observed, Scope: scope, Counter: string(kind), Source: fmt.Sprintf("%s:%d", d.name, line),
 	})
 	d.components = append(d.components, Component{
-		Component: component, Rank: d.Rank, Device: d.Device, Kind: kind, Bytes: f, Line: line,
+		Component: component, Rank: d.Rank, Device: d.Device, Kind: kind, Bytes: f, Printed: asPrinted(found[0], unit), Line: line,
 	})
 	return f
 }

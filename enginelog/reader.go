@@ -37,6 +37,7 @@ const (
 // oomReader finds out-of-memory messages, those of each writer apart.
 type oomReader struct {
 	name       string
+	traces     tracer
 	streams    map[string]*stream
 	last       *stream
 	found      []OutOfMemory
@@ -54,6 +55,7 @@ type oomReader struct {
 // was found, the message.
 type stream struct {
 	writer  writer
+	where   Where // of the message that is open
 	text    string
 	open    bool
 	starts  []start // where in text each line begins
@@ -140,6 +142,7 @@ func (r *oomReader) read(l line) {
 			s.cut(at)
 			end -= at
 		}
+		s.where = r.traces.at(r.by.name, l.number)
 		s.open, before, from = true, 0, end
 	}
 }
@@ -211,6 +214,7 @@ func (r *oomReader) settle(s *stream) {
 // close reads the message that ends at an offset, and keeps what follows it.
 func (r *oomReader) close(s *stream, end int) {
 	m, last := parse(s.text[:end], s.writer, s.starts, r.name)
+	m.Where = s.where
 	if m.Line > 0 {
 		for _, at := range s.starts {
 			if at.offset < last && at.line > s.counted {
@@ -246,7 +250,7 @@ func (s *stream) cut(offset int) {
 // print it, is counted with the first; so is one that only says that memory
 // ran out, after the same writer has given the numbers.
 func (r *oomReader) add(m OutOfMemory, s *stream) {
-	if len(m.components) == 0 && s.told > 0 && awaitsRequest(squash(m.Message)) {
+	if len(m.components) == 0 && !m.retold && s.told > 0 && awaitsRequest(squash(m.Message)) {
 		r.found[s.told-1].Repeats++
 		return
 	}
@@ -279,11 +283,42 @@ func (r *oomReader) add(m OutOfMemory, s *stream) {
 // stands for both; the rank may be known from either.
 func (m *OutOfMemory) merge(other OutOfMemory) {
 	rank, repeats := max(m.Rank, other.Rank), m.Repeats+1
-	if other.Line < m.Line {
-		*m = other
+	first, second := *m, other
+	if second.Line < first.Line {
+		first, second = second, first
 	}
+	if first.Where.File == "" {
+		first.Where = second.Where
+	}
+	*m = first
 	m.Repeats = repeats
 	m.setRank(rank)
+}
+
+// retell takes what an engine says of a failure in its own words.
+func (m *OutOfMemory) retell(other OutOfMemory) {
+	m.Repeats += other.Repeats + 1
+	m.Phase, m.Remedies = other.Phase, other.Remedies
+}
+
+// fold gives each retelling to the failure that it retells: the last one before
+// it, of the same rank where both are known. One without any stays a failure.
+func fold(found []OutOfMemory) []OutOfMemory {
+	var kept []OutOfMemory
+	for _, m := range found {
+		at := -1
+		for i, k := range kept {
+			if m.retold && len(k.components) > 0 && (m.Rank < 0 || k.Rank < 0 || m.Rank == k.Rank) {
+				at = i
+			}
+		}
+		if at < 0 {
+			kept = append(kept, m)
+			continue
+		}
+		kept[at].retell(m)
+	}
+	return kept
 }
 
 // who tells equal messages of two failures apart: by rank, and by process
@@ -316,11 +351,15 @@ func (r *oomReader) finish(log *Log) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 	log.Settings = append(log.Settings, r.settings...)
-	log.OutOfMemory = r.found
+	log.OutOfMemory = fold(r.found)
 	for i := range log.OutOfMemory {
 		m := &log.OutOfMemory[i]
 		m.judge(log)
 		log.Components = append(log.Components, m.components...)
+	}
+	if slices.ContainsFunc(log.Components, func(c Component) bool { return binaryUnderOldName(c.Printed) }) {
+		log.Warnings = append(log.Warnings, account.Warning{Code: "binary_units",
+			Text: "the KB, MB and GB of this message are 2¹⁰, 2²⁰ and 2³⁰ bytes, which is KiB, MiB and GiB"})
 	}
 	if r.dropped > 0 {
 		log.Warnings = append(log.Warnings, account.Warning{Code: "more_messages",

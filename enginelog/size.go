@@ -88,3 +88,9 @@ func binary(unit string) int64 {
 	}
 	return 1 << 30
 }
+
+// binaryUnderOldName reports a printed size whose unit is called as if it were
+// decimal.
+func binaryUnderOldName(printed string) bool {
+	return strings.HasSuffix(printed, "B") && !strings.HasSuffix(printed, "iB")
+}

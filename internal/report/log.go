@@ -4,11 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"floodmark/bytesize"
 	"floodmark/record"
 )
 
 func log(b *strings.Builder, d *record.Log, s Style) {
-	fmt.Fprintf(b, "%s · %s, %d not understood\n", s.bold(d.Source), count(d.Lines, "line"), d.NotUnderstood)
+	lines := count(d.Lines, "line")
+	switch {
+	case d.NotUnderstood > 0:
+		lines += fmt.Sprintf(", of which %s nothing about memory", says(d.NotUnderstood))
+	case d.Lines > 1:
+		lines += ", all understood"
+	}
+	fmt.Fprintf(b, "%s · %s\n", s.bold(d.Source), lines)
 	for _, m := range d.OutOfMemory {
 		outOfMemory(b, m, s)
 	}
@@ -22,44 +30,102 @@ func log(b *strings.Builder, d *record.Log, s Style) {
 	warnings(b, d.Warnings, s)
 }
 
+// says is how many lines say something.
+func says(n int) string {
+	if n == 1 {
+		return "1 says"
+	}
+	return bytesize.Group(int64(n)) + " say"
+}
+
 func outOfMemory(b *strings.Builder, m record.OutOfMemory, s Style) {
-	where := []string{}
-	if m.Rank != nil {
-		where = append(where, fmt.Sprintf("rank %d", *m.Rank))
-	}
-	if m.Device != nil {
-		where = append(where, fmt.Sprintf("device %d", *m.Device))
-	}
-	where = append(where, fmt.Sprintf("line %d", m.Line))
-	if m.Repeats > 0 {
-		where = append(where, fmt.Sprintf("printed %d more times", m.Repeats))
-	}
-	request := quantity{m.RequestBytes, m.RequestLowBytes, m.RequestHighBytes}
-	unit := s.unit(request)
 	asked := "a request of unknown size"
-	if n := request.number(unit); n != unknown {
-		asked = "a request of " + n + " " + unit.String()
+	if n := s.amount(quantity{m.RequestBytes, m.RequestLowBytes, m.RequestHighBytes}); n != unknown {
+		asked = "a request of " + n
 	}
-	fmt.Fprintf(b, "\n%s · %s · %s\n", s.bold(strings.ToUpper(strings.ReplaceAll(m.Class, "_", " "))), asked, strings.Join(where, ", "))
+	fmt.Fprintf(b, "\n%s · %s · %s\n", s.bold(strings.ToUpper(spaced(m.Class))), asked, strings.Join(circumstances(m), ", "))
+	if m.Where != nil {
+		b.WriteString(paragraph(s, "  ", "  in "+place(*m.Where)))
+	}
 	b.WriteString(paragraph(s, "  ", "  "+m.Because))
 	for _, a := range m.Advice {
-		b.WriteString(paragraph(s, "    ", "  "+strings.ReplaceAll(a.Effect, "_", " ")+": "+a.Text))
+		b.WriteString(paragraph(s, "    ", "  "+effect(a.Effect)+": "+a.Text))
 	}
 }
 
-func components(b *strings.Builder, list []record.Component, s Style) {
-	var all []quantity
-	for _, c := range list {
-		all = append(all, quantity{c.Bytes, c.LowBytes, c.HighBytes})
+// circumstances are where and when a request failed.
+func circumstances(m record.OutOfMemory) []string {
+	list := []string{}
+	if m.Rank != nil {
+		list = append(list, fmt.Sprintf("rank %d", *m.Rank))
 	}
-	unit := s.unit(all...)
-	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "what"}, {title: "device", align: right}, {title: "line", align: right}, {title: "whose", prose: true}}}
-	for i, c := range list {
+	if m.Device != nil {
+		list = append(list, fmt.Sprintf("device %d", *m.Device))
+	}
+	if m.Phase != nil {
+		list = append(list, "phase "+spaced(*m.Phase))
+	}
+	list = append(list, fmt.Sprintf("line %d", m.Line))
+	switch {
+	case m.Repeats == 1:
+		list = append(list, "told once more")
+	case m.Repeats > 1:
+		list = append(list, fmt.Sprintf("told %d more times", m.Repeats))
+	}
+	return list
+}
+
+// place is the line of a program that failed.
+func place(w record.Where) string {
+	text := fmt.Sprintf("%s, line %d", w.File, w.Line)
+	if w.Function != nil {
+		text += ", " + *w.Function
+	}
+	if w.Code != nil {
+		text += ": " + *w.Code
+	}
+	return text
+}
+
+// effect is what a step does, as a label.
+func effect(e string) string {
+	if e == "more_information" {
+		return "would tell more"
+	}
+	return spaced(e)
+}
+
+// spaced turns a word of the record into words.
+func spaced(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
+// components lists every number of a text: as it was printed, or in the unit
+// that was asked for.
+func components(b *strings.Builder, list []record.Component, s Style) {
+	head := []column{{title: "printed", align: right}, {title: ""}}
+	if s.Unit != nil {
+		head = []column{{title: s.Unit.String(), align: right}}
+	}
+	g := grid{columns: append(head, column{title: "what"}, column{title: "device", align: right}, column{title: "line", align: right}, column{title: "whose", prose: true})}
+	for _, c := range list {
 		device := unknown
 		if c.Device != nil {
 			device = fmt.Sprint(*c.Device)
 		}
-		g.row(all[i].number(unit), strings.ReplaceAll(c.Kind, "_", " "), device, fmt.Sprint(c.Line), c.Component)
+		g.row(append(printed(c, s), spaced(c.Kind), device, fmt.Sprint(c.Line), c.Component)...)
 	}
 	b.WriteString(g.render(s))
+}
+
+// printed is a number in its own unit, so that a small one is not taken for
+// none, or in the unit that was asked for.
+func printed(c record.Component, s Style) []string {
+	if s.Unit == nil {
+		number, unit, _ := strings.Cut(c.Printed, " ")
+		return []string{number, unit}
+	}
+	number := quantity{c.Bytes, c.LowBytes, c.HighBytes}.number(*s.Unit)
+	if c.HighBytes != nil && *c.HighBytes > 0 && number == fixed(0, *s.Unit) {
+		number = "< " + bytesize.Fixed(s.Unit.Bytes()/100, *s.Unit, 2)
+	}
+	return []string{number}
 }
