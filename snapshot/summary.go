@@ -100,20 +100,27 @@ func (x *Explanation) because(c Composition, share Share) string {
 	reason := c.Reasons[main]
 	switch share.Category {
 	case account.CategoryParameter:
-		return fmt.Sprintf("the weights live throughout (%d tensors)", share.Count)
+		return "the weights live throughout (" + tensors(share.Count) + ")"
 	case account.CategoryOptimizerState:
-		return fmt.Sprintf("the optimizer keeps it from step to step (%d tensors)", share.Count)
+		return "the optimizer keeps it from step to step (" + tensors(share.Count) + ")"
 	case account.CategoryGradient:
 		if (c.Phase == account.PhaseForward || c.Phase == account.PhaseLoss) && reason.Evidence == ByFree {
 			return "the gradients of the step before are still held while the next forward runs"
 		}
-		return fmt.Sprintf("every trained weight has one until zero_grad (%d tensors)", share.Count)
+		return "every trained weight has one until zero_grad (" + tensors(share.Count) + ")"
 	case account.CategoryActivation:
-		return fmt.Sprintf("a forward holds %d tensors for its backward", share.Count) + x.mostly(c, share)
+		return "a forward holds " + tensors(share.Count) + " for its backward" + x.mostly(c, share)
 	case account.CategoryUnattributed:
 		return reason.Why
 	}
 	return "it is " + reason.Why + x.mostly(c, share)
+}
+
+func tensors(n int) string {
+	if n == 1 {
+		return "1 tensor"
+	}
+	return bytesize.Group(int64(n)) + " tensors"
 }
 
 // mostly names the file from which the largest part of a share comes, if it is
