@@ -31,7 +31,7 @@ type Advice struct {
 // within each the most useful first.
 func (m *OutOfMemory) advice(log *Log) []Advice {
 	list := m.steps(log)
-	if hint, printed := m.printedHint(); printed {
+	if hint, printed := m.printedHint(list); printed {
 		list = append(list, hint)
 	}
 	slices.SortStableFunc(list, func(a, b Advice) int { return a.Effect.order() - b.Effect.order() })

@@ -1,11 +1,14 @@
 package enginelog
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // settings is which allocator setting can reach fragmentation, as far as the
-// PyTorch that printed the message has one. Expandable segments came with 2.1
-// (on ROCm with 2.11, pytorch/pytorch#177974); before, there is
-// max_split_size_mb; up to 1.3 there is none.
+// PyTorch that printed the message has one. Expandable segments came with 2.1,
+// for ROCm in March 2026 (pytorch/pytorch#177974), and not for Windows; before,
+// there is max_split_size_mb; up to 1.3 there is none.
 func (m *OutOfMemory) settings(log *Log) []Advice {
 	cached := fmt.Sprintf("%s are cached in blocks that could not serve %s", show(m.Unallocated), show(m.Request))
 	switch {
@@ -21,7 +24,7 @@ func (m *OutOfMemory) settings(log *Log) []Advice {
 	}
 	text := m.environment() + "=expandable_segments:True, set before the program starts: " + cached
 	if m.Backend == HIP {
-		text += "; PyTorch for ROCm has it from 2.11 on, and an older one warns that its platform does not support it"
+		text += "; PyTorch for ROCm has it since March 2026 only, and before warns that its platform does not support it"
 	} else {
 		text += "; PyTorch for Windows ignores it"
 	}
@@ -47,16 +50,17 @@ func (m *OutOfMemory) environment() string {
 
 // printedHint judges the advice that the message itself gives, unless it is
 // among the steps already.
-func (m *OutOfMemory) printedHint() (Advice, bool) {
+func (m *OutOfMemory) printedHint(steps []Advice) (Advice, bool) {
+	if slices.ContainsFunc(steps, func(a Advice) bool { return a.Code == string(m.Hint) }) {
+		return Advice{}, false
+	}
 	a := Advice{Code: "printed_hint", Effect: DoesNotHelp}
 	own := fmt.Sprintf("the message's own hint (%s)", m.Hint)
 	switch m.Hint {
 	case HintExpandable, HintMaxSplit:
 		switch {
-		case m.Class == FragmentationPlausible && (m.Hint == HintExpandable || m.era == upTo20):
-			return Advice{}, false
 		case m.Class == FragmentationPlausible:
-			a.Effect, a.Text = MayHelp, own+": it is an older way against fragmentation"
+			a.Effect, a.Text = MayHelp, own+": it is a way against fragmentation"
 		case m.Class == CannotTell:
 			a.Effect, a.Text = MayHelp, own+": it is printed whatever the numbers are, and these do not say whether it applies"
 		default:

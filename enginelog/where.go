@@ -77,8 +77,12 @@ func heading(text string) bool {
 	return false
 }
 
-// marks reports a line of carets under a source line.
+// marks reports a line of carets under a source line, or one that stands for
+// equal frames.
 func marks(text string) bool {
+	if strings.Contains(text, "[Previous line repeated ") {
+		return true
+	}
 	if !strings.HasSuffix(text, "^") && !strings.HasSuffix(text, "~") {
 		return false
 	}
