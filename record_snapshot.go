@@ -1,11 +1,14 @@
 package floodmark
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
 	"floodmark/account"
+	"floodmark/allocator"
 	"floodmark/record"
+	"floodmark/replay"
 	"floodmark/snapshot"
 	"floodmark/timeline"
 )
@@ -42,8 +45,9 @@ func (e snapshotEvidence) Record(tool record.Tool) any {
 	warnings := slices.Clone(e.snapshot.Warnings)
 	r := &record.Snapshot{Source: e.snapshot.Name}
 	for i, recording := range e.recordings {
-		warnings = append(warnings, recording.Timeline.Warnings...)
-		r.Devices = append(r.Devices, e.device(i, nil))
+		exact, notes := e.exact(recording)
+		warnings = append(append(warnings, recording.Timeline.Warnings...), notes...)
+		r.Devices = append(r.Devices, e.device(i, exact))
 	}
 	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindSnapshot, tool, warnings)}
 	return r
@@ -54,6 +58,36 @@ func (e snapshotEvidence) Record(tool record.Tool) any {
 type exactPeak struct {
 	bytes int64
 	entry int
+}
+
+// mostReplayed is how many trace entries are replayed for the sake of an exact
+// peak of allocated bytes: half a second a million, which is as long again as
+// reading them.
+const mostReplayed = 250_000
+
+// exact replays what a device recorded. Where the simulation reproduces it, the
+// peak of allocated bytes is known with its rounding; else the notes say why it
+// is only bounded.
+func (e snapshotEvidence) exact(r *snapshot.Recording) (*exactPeak, []account.Warning) {
+	device := fmt.Sprintf("cuda:%d: ", r.Timeline.Device)
+	switch n := r.Trace.Len(); {
+	case !slices.Contains(r.Trace.Action, snapshot.Alloc):
+		return nil, []account.Warning{{Code: "no_history", Text: device + "no allocation was recorded, so these are the levels at the dump, and the run may have stood higher before it; " +
+			"record with torch.cuda.memory._record_memory_history() before the work begins"}}
+	case n > mostReplayed:
+		return nil, []account.Warning{{Code: "not_replayed", Text: fmt.Sprintf(
+			"%swith %d events the allocated peak is bounded from below; floodmark replay gives it to the byte", device, n)}}
+	}
+	replayed := replay.Replay(e.snapshot, r, allocator.LatestRules(), 0)
+	if c := replayed.Certificate; !c.Holds() {
+		return nil, []account.Warning{{Code: "not_reproducible", Text: fmt.Sprintf(
+			"%sthe allocator cannot have produced this recording as it stands (%s), so its figures contradict each other", device, c)}}
+	}
+	peak := exactPeak{bytes: replayed.Run.Peaks.Allocated.Bytes, entry: -1}
+	if m := replayed.Run.Peaks.Allocated.Moment; m >= 0 {
+		peak.entry = int(r.Entries[m])
+	}
+	return &peak, nil
 }
 
 // device is one device as a document. The composition is of the exact peak of
