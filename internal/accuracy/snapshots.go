@@ -18,6 +18,7 @@ type expected struct {
 		Device        int
 		RequestedPeak *int64 `json:"requested_peak"`
 		RequestedEnd  *int64 `json:"requested_end"`
+		AllocatedPeak *int64 `json:"allocated_peak"`
 		ReservedPeak  *int64 `json:"reserved_peak"`
 		ReservedEnd   *int64 `json:"reserved_end"`
 		AllocatedEnd  *int64 `json:"allocated_end"`
@@ -52,6 +53,7 @@ func Snapshots(dir string) ([]Row, error) {
 			}
 			add("requested peak", d.RequestedPeak, got.PeakRequestedBytes)
 			add("requested end", d.RequestedEnd, got.EndRequestedBytes)
+			add("allocated peak", d.AllocatedPeak, got.PeakAllocatedBytes)
 			add("reserved peak", d.ReservedPeak, got.PeakReservedBytes)
 			add("reserved end", d.ReservedEnd, got.EndReservedBytes)
 			add("allocated end", d.AllocatedEnd, got.EndAllocatedBytes)
