@@ -16,10 +16,12 @@ func counterOf(s account.Scope) string { return string(s) + "_bytes.all" }
 
 // Account makes an account of a timeline and its run: for each span the levels
 // at its start and end, the peak of each scope with its moment, and what is
-// alive at the peak of allocated bytes. The rows of that are requested bytes by
-// term and one row of allocator rounding, so that they sum to the peak. A
-// timeline without spans is one phase, recorded. Origin says whether the
-// timeline was observed or calculated.
+// alive at the peak of allocated bytes. The rows of that are in the order of the
+// timeline's terms: requested bytes by term and one row of allocator rounding,
+// which sum to the peak, and beside them rows of wider scopes. A term that is
+// zero or unknown because of something keeps its row and the reason. A timeline
+// without spans is one phase, recorded. Origin says whether the timeline was
+// observed or calculated.
 //
 // Bounds count in their scope and every wider one. The process scope is known
 // only where the timeline says what lies outside the allocator. The run must
@@ -47,9 +49,10 @@ type accounting struct {
 	run    *Run
 	origin account.Origin
 
-	list         []account.Term // the timeline's, and the two below
+	list         []account.Term // the timeline's, and the three below
 	unattributed int
 	rounding     int
+	cache        int
 
 	driver []int64 // bytes outside the allocator, see follow
 	host   []int64
@@ -57,15 +60,16 @@ type accounting struct {
 
 func (b *accounting) terms() {
 	b.list = slices.Clone(b.tl.Terms)
-	b.unattributed = b.term(account.TermUnattributed, account.CategoryUnattributed)
-	b.rounding = b.term(account.TermAllocatorRounding, account.CategoryAllocatorRounding)
+	b.unattributed = b.term(account.TermUnattributed, account.CategoryUnattributed, account.Allocated)
+	b.rounding = b.term(account.TermAllocatorRounding, account.CategoryAllocatorRounding, account.Allocated)
+	b.cache = b.term(account.TermAllocatorCache, account.CategoryAllocatorCache, account.Reserved)
 }
 
-func (b *accounting) term(id account.TermID, category account.Category) int {
+func (b *accounting) term(id account.TermID, category account.Category, s account.Scope) int {
 	if i := slices.IndexFunc(b.list, func(t account.Term) bool { return t.ID == id }); i >= 0 {
 		return i
 	}
-	p := account.Provenance{Origin: b.origin, Scope: account.Allocated, Source: allocatorSource}
+	p := account.Provenance{Origin: b.origin, Scope: s, Source: allocatorSource}
 	b.list = append(b.list, account.Term{ID: id, Category: category, Provenance: p})
 	return len(b.list) - 1
 }

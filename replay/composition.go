@@ -19,7 +19,7 @@ func (b *accounting) compose(phases []account.Phase) {
 	slices.SortFunc(wanted, func(x, y int) int {
 		return int(phases[x].Peak(account.Allocated).Moment - phases[y].Peak(account.Allocated).Moment)
 	})
-	held := make([]int64, len(b.list))
+	held := newHoldings(len(b.list))
 	gone := make([]bool, len(b.tl.Allocs)) // its free was requested
 	for _, a := range b.tl.Before {
 		b.hold(held, a, 1)
@@ -34,8 +34,8 @@ func (b *accounting) compose(phases []account.Phase) {
 	}
 }
 
-// apply moves what the terms hold of allocated blocks, in requested bytes.
-func (b *accounting) apply(e timeline.Event, held []int64, gone []bool) {
+// apply moves what the terms hold.
+func (b *accounting) apply(e timeline.Event, held *holdings, gone []bool) {
 	switch e.Kind {
 	case timeline.Born:
 		gone[e.Alloc] = false
@@ -48,49 +48,99 @@ func (b *accounting) apply(e timeline.Event, held []int64, gone []bool) {
 	}
 }
 
-// hold adds an allocation to its term, if it goes through the allocator.
-func (b *accounting) hold(held []int64, a uint32, sign int64) {
+// holdings is what each term holds at a moment: in requested bytes of blocks of
+// the allocator, and of allocations beside it.
+type holdings struct {
+	blocks, driver, host []int64
+}
+
+func newHoldings(terms int) *holdings {
+	return &holdings{make([]int64, terms), make([]int64, terms), make([]int64, terms)}
+}
+
+// hold adds an allocation to its term.
+func (b *accounting) hold(held *holdings, a uint32, sign int64) {
 	alloc := &b.tl.Allocs[a]
-	if alloc.Space > timeline.PrivatePool {
-		return
-	}
 	term := b.unattributed
 	if int64(alloc.Term) < int64(len(b.tl.Terms)) {
 		term = int(alloc.Term)
 	}
-	held[term] += sign * alloc.Requested
+	switch alloc.Space {
+	case timeline.Driver:
+		held.driver[term] += sign * alloc.Requested
+	case timeline.Pinned, timeline.Host:
+		held.host[term] += sign * alloc.Requested
+	default:
+		held.blocks[term] += sign * alloc.Requested
+	}
 }
 
-// shares are what each term holds, largest first; the rest of the level is
-// rounding.
-func (b *accounting) shares(held []int64, moment, phase int) []account.Share {
-	p := b.provenance(account.Allocated)
-	level, _ := b.bytesAt(account.Allocated, moment)
-	figures := make([]account.Figure, len(held))
-	for term, bytes := range held {
-		level -= bytes
-		figures[term] = account.Exact(bytes, p)
+// shares are what each term holds at the peak of allocated bytes, in the order
+// of the terms. Rows of allocated bytes sum to that peak: what the terms do not
+// hold of it is rounding. Rows of a wider scope stand beside them: what the
+// allocator caches, and what lies outside of it.
+func (b *accounting) shares(held *holdings, moment, phase int) []account.Share {
+	parts := make([][]account.Figure, len(b.list))
+	add := func(term int, bytes int64, s account.Scope) {
+		if bytes != 0 {
+			parts[term] = append(parts[term], account.Exact(bytes, b.provenance(s)))
+		}
 	}
-	figures[b.rounding] = account.Exact(held[b.rounding]+level, p)
+	level, _ := b.bytesAt(account.Allocated, moment)
+	reserved, _ := b.bytesAt(account.Reserved, moment)
+	active, _ := b.bytesAt(account.Active, moment)
+	cached := reserved - max(level, active)
+	for term, bytes := range held.blocks {
+		level -= bytes
+		add(term, bytes, account.Allocated)
+		add(term, held.driver[term], account.Process)
+		add(term, held.host[term], account.Host)
+	}
+	add(b.rounding, level, account.Allocated)
+	add(b.cache, cached, account.Reserved)
 	for _, x := range b.tl.Bounds {
-		if f, ok := b.bound(x, account.Allocated, moment, phase); ok && int64(x.Term) < int64(len(held)) {
-			figures[x.Term] = account.Sum(p, figures[x.Term], f)
+		if f, ok := b.bound(x, x.Figure.Scope, moment, phase); ok && int64(x.Term) < int64(len(b.list)) {
+			parts[x.Term] = append(parts[x.Term], b.widened(f))
 		}
 	}
 	var shares []account.Share
-	for term, f := range figures {
-		if bytes, exact := f.IsExact(); !exact || bytes != 0 {
+	for term, figures := range parts {
+		for _, f := range together(figures) {
 			shares = append(shares, account.Share{Term: term, Bytes: f})
 		}
 	}
-	slices.SortStableFunc(shares, func(x, y account.Share) int {
-		switch a, b := x.Bytes.Low(), y.Bytes.Low(); {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
 	return shares
+}
+
+// widened counts a bound of requested bytes among the rows of allocated ones.
+func (b *accounting) widened(f account.Figure) account.Figure {
+	if f.Scope == account.Requested {
+		f.Scope = account.Allocated
+	}
+	return f
+}
+
+// together adds the figures of one term scope by scope. One alone keeps its
+// provenance and its reason.
+func together(figures []account.Figure) []account.Figure {
+	if len(figures) < 2 {
+		return figures
+	}
+	var sums []account.Figure
+	for _, s := range account.Scopes() {
+		var like []account.Figure
+		for _, f := range figures {
+			if f.Scope == s {
+				like = append(like, f)
+			}
+		}
+		switch len(like) {
+		case 0:
+		case 1:
+			sums = append(sums, like[0])
+		default:
+			sums = append(sums, account.Sum(like[0].Provenance, like...))
+		}
+	}
+	return sums
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"floodmark/account"
@@ -256,12 +257,8 @@ func TestAccount(t *testing.T) {
 			t.Errorf("%s peaks at %+v, want %+v", scope, g, want)
 		}
 	}
-	var sum, high int64
-	for _, share := range forward.AtPeak {
-		h, _ := share.Bytes.High()
-		sum, high = sum+share.Bytes.Low(), high+h
-	}
-	if sum != 50*mib+512 || high != 51*mib+512 || got.Terms[forward.AtPeak[0].Term].ID != account.TermActivations {
+	sum, high := allocatedRows(forward)
+	if sum != 50*mib+512 || high != 51*mib+512 || got.Terms[forward.AtPeak[0].Term].ID != account.TermWeights {
 		t.Errorf("the rows of the peak sum to %d to %d: %v", sum, high, forward.AtPeak)
 	}
 	if n, ok := forward.Start.Allocated.IsExact(); !ok || n != 10*mib {
@@ -310,11 +307,61 @@ func TestAccountOfARecording(t *testing.T) {
 	if len(got.Phases) != 1 || phase.ID != account.PhaseRecorded || phase.Peak(account.Allocated).Figure.Low() != 13927832064 {
 		t.Fatalf("%+v", got.Phases)
 	}
-	var sum int64
-	for _, share := range phase.AtPeak {
-		sum += share.Bytes.Low()
-	}
-	if sum != 13927832064 || phase.Peak(account.Process).Figure.Known() {
+	if sum, _ := allocatedRows(phase); sum != 13927832064 || phase.Peak(account.Process).Figure.Known() {
 		t.Errorf("rows sum to %d; process %v", sum, phase.Peak(account.Process))
+	}
+}
+
+// allocatedRows sums the rows of a phase that are allocated bytes.
+func allocatedRows(phase account.Phase) (low, high int64) {
+	for _, share := range phase.AtPeak {
+		if share.Bytes.Scope == account.Allocated {
+			h, _ := share.Bytes.High()
+			low, high = low+share.Bytes.Low(), high+h
+		}
+	}
+	return low, high
+}
+
+// What lies outside the allocator, what it caches, and what is zero or unknown
+// because of something keep rows of their own, in the order of the terms.
+func TestRowsBesideTheAllocated(t *testing.T) {
+	process := account.Provenance{Origin: account.Calculated, Scope: account.Process}
+	requested := account.Provenance{Origin: account.Calculated, Scope: account.Requested}
+	tl := &timeline.Timeline{Terms: []account.Term{
+		{ID: account.TermWeights}, {ID: account.TermGraphPools}, {ID: account.TermActivations}, {ID: account.TermContext}, {ID: account.TermCommunication},
+	}}
+	birth(tl, 5*mib, 4, timeline.Driver)
+	birth(tl, 2*mib, 0, timeline.Pinned)
+	birth(tl, 3*mib, 0, timeline.Caching)
+	tl.Phases = []timeline.Span{{Phase: account.PhaseModelLoad, Last: 3}}
+	tl.Bounds = []timeline.Bound{
+		{Term: 1, Figure: account.Zero("nothing is captured", requested)},
+		{Term: 2, Figure: account.Unknown("not modelled", requested)},
+		{Term: 3, Figure: account.Between(mib, 2*mib, process)},
+	}
+	got := Account(tl, simulate(t, tl, DefaultOptions()), account.Calculated)
+	type row struct {
+		term   account.TermID
+		scope  account.Scope
+		low    int64
+		status account.Status
+		reason string
+	}
+	want := []row{
+		{account.TermWeights, account.Allocated, 3 * mib, account.StatusCounted, ""},
+		{account.TermWeights, account.Host, 2 * mib, account.StatusCounted, ""},
+		{account.TermGraphPools, account.Allocated, 0, account.StatusZero, "nothing is captured"},
+		{account.TermActivations, account.Allocated, 0, account.StatusUnknown, "not modelled"},
+		{account.TermContext, account.Process, mib, account.StatusCounted, ""},
+		{account.TermCommunication, account.Process, 5 * mib, account.StatusCounted, ""},
+		{account.TermAllocatorCache, account.Reserved, 17 * mib, account.StatusCounted, ""},
+	}
+	var rows []row
+	for _, s := range got.Phases[0].AtPeak {
+		rows = append(rows, row{got.Terms[s.Term].ID, s.Bytes.Scope, s.Bytes.Low(), s.Bytes.Status(), s.Bytes.Reason()})
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("the rows are\n%v, want\n%v", rows, want)
 	}
 }
