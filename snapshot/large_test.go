@@ -103,9 +103,10 @@ func (l *loop) size(i int) int { return 512 * (1 + (i*2654435761)%4000) }
 
 func (l *loop) addr(i int) uint64 { return 0x7f00_0000_0000 + uint64(i%(2*window))<<22 }
 
-func (l *loop) list() array {
+// list is the stack of entry i: a loop repeats its stacks in order.
+func (l *loop) list(i int) array {
 	list := array{}
-	for _, f := range l.stacks[l.random(len(l.stacks))] {
+	for _, f := range l.stacks[i%len(l.stacks)] {
 		list = append(list, l.frames[f])
 	}
 	return list
@@ -123,7 +124,7 @@ func (l *loop) event(i int) object {
 	}
 	return object{
 		{"action", action}, {"addr", l.addr(which)}, {"size", l.size(which)}, {"stream", 0},
-		{"time_us", 1783874588218846 + i*13}, {"compile_context", fresh("N/A")}, {"user_metadata", fresh("")}, {"frames", l.list()},
+		{"time_us", 1783874588218846 + i*13}, {"compile_context", fresh("N/A")}, {"user_metadata", fresh("")}, {"frames", l.list(i)},
 	}
 }
 
@@ -143,7 +144,7 @@ func (l *loop) segments() array {
 	var list array
 	for slot := range 2 * window {
 		address := l.addr(slot)
-		segment := object{{"device", 0}, {"address", address}, {"total_size", 4 << 20}, {"stream", 0}, {"frames", l.list()}}
+		segment := object{{"device", 0}, {"address", address}, {"total_size", 4 << 20}, {"stream", 0}, {"frames", l.list(slot)}}
 		blocks := array{object{{"address", address}, {"size", 4 << 20}, {"requested_size", 512}, {"state", "inactive"}}}
 		if block, ok := owner[address]; ok {
 			used := block[0].value.(int)
