@@ -3,8 +3,8 @@
 // In: the text of a log, a traceback or a pasted message, as a byte source.
 // Out: a [Log] of components, each a number of bytes keyed by component,
 // device and kind, with its line; the out-of-memory failures in it, each with
-// its class and with what would and would not help; and an account of every
-// such moment. A printed number is an interval, that of its rounding.
+// its class, the line of the program that failed, and what would and would not
+// help; and an account of every such moment. A printed number is an interval, that of its rounding.
 //
 // Texts are streamed, so that a log may be of any length. Whatever it does not
 // understand is counted and passed over.

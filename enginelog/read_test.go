@@ -331,6 +331,7 @@ func TestBounds(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(modern))
 	f.Add([]byte("[rank4]: " + wrap(modern, 60)))
+	f.Add([]byte("Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g(x)\n    ^^^^\n" + modern + "\nRuntimeError: CUDA out of memory occurred when warming up sampler with 8 dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization`"))
 	f.Add([]byte("\x1b[31mMPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max allowed: 27.20 GiB). Tried to allocate 292.50 MiB on private pool."))
 	f.Add([]byte("expandable_segments: memory mapping failed with OOM on device 0 while trying to map 20971520 bytes (free: 19070976, total: 101973491712)"))
 	f.Add([]byte("CUDA out of memory. Tried to allocate 381.50 MiB (GPU 1; 7.92 GiB total capacity; 7.16 GiB already allocated; 231.00 MiB free; 452.50 KiB cached)"))

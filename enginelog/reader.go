@@ -306,19 +306,22 @@ func (m *OutOfMemory) retell(other OutOfMemory) {
 func fold(found []OutOfMemory) []OutOfMemory {
 	var kept []OutOfMemory
 	for _, m := range found {
-		at := -1
-		for i, k := range kept {
-			if m.retold && len(k.components) > 0 && (m.Rank < 0 || k.Rank < 0 || m.Rank == k.Rank) {
-				at = i
-			}
+		at := len(kept) - 1
+		for at >= 0 && m.retold && !m.retells(&kept[at]) {
+			at--
 		}
-		if at < 0 {
+		if at < 0 || !m.retold {
 			kept = append(kept, m)
 			continue
 		}
 		kept[at].retell(m)
 	}
 	return kept
+}
+
+// retells reports whether a message can be another one told again.
+func (m *OutOfMemory) retells(other *OutOfMemory) bool {
+	return len(other.components) > 0 && (m.Rank < 0 || other.Rank < 0 || m.Rank == other.Rank)
 }
 
 // who tells equal messages of two failures apart: by rank, and by process

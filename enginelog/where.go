@@ -17,8 +17,8 @@ type Where struct {
 // Lines of a traceback, as Python's traceback module prints them, without
 // their indent.
 var (
-	reFrame     = pattern(`^File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?`)
-	reException = pattern(`^[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Warning)\b`)
+	reFrame     = pattern(`^File "([^"]+)", line (\d{1,9})(?:, in (.+))?`)
+	reException = pattern(`^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b`)
 )
 
 // reach is how many lines a failure may come after the frame that it is said of:
@@ -111,7 +111,7 @@ func (t *tracer) frame(w *trace, text string, number int) {
 	n, _ := strconv.Atoi(m[2])
 	w.line, w.current = number, nil
 	if rank := owner(m[1]); w.where.File == "" || rank >= w.rank {
-		w.where, w.rank = Where{File: m[1], Line: n, Function: strings.TrimSpace(m[3])}, rank
+		w.where, w.rank = Where{File: short(m[1]), Line: n, Function: short(m[3])}, rank
 		w.current = &w.where
 	}
 	if !w.awaits {
@@ -122,17 +122,23 @@ func (t *tracer) frame(w *trace, text string, number int) {
 
 // source takes the line after a frame, unless it is already the exception.
 func (t *tracer) source(w *trace, text string) {
-	const most = 500
 	w.awaits = false
 	t.pending--
-	text = strings.TrimSpace(text)
+	text = short(text)
 	if text == "" || reException().MatchString(text) {
 		return
 	}
 	t.understood++
 	if w.current != nil {
-		w.current.Code = strings.ToValidUTF8(text[:min(len(text), most)], "")
+		w.current.Code = text
 	}
+}
+
+// short is a text without its margins, no longer than a line of code is.
+func short(text string) string {
+	const most = 500
+	text = strings.TrimSpace(text)
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 func (t *tracer) forget(w *trace) {
