@@ -62,6 +62,7 @@ type LatentAttention struct {
 	QKVBias         bool
 	Indexer         *Indexer
 	CompressedEvery int // positions that one cached entry stands for; 0 or 1 for each its own
+	Window          int // positions whose entries are kept as they are, beside compressed ones; 0 for all
 }
 
 // Indexer chooses the positions that sparse attention reads (DeepSeek-V3.2,

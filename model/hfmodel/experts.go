@@ -43,7 +43,11 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 	if k.experts.bias {
 		c.add(model.RoleRouterBias, parameter, n["router"]+".bias", count)
 	}
-	if s.is(k.experts.correction) {
+	switch {
+	case n["hashed"] != "" && int64(s.layer) < s.or("num_hash_layers", 0):
+		// The first layers choose experts by the token: a table of its experts.
+		c.store(c.add(model.RoleBuffer, parameter, n["hashed"], s.need(keyVocab), int64(e.Active)), dtype.I64)
+	case s.is(k.experts.correction):
 		at := c.add(model.RoleRouterBias, parameter, n["correction"], count)
 		if k.experts.float32 {
 			c.store(at, dtype.F32)
@@ -51,16 +55,27 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 		e.RouterBias = true
 	}
 	inner := hidden
-	if e.Latent = int(s.or("moe_latent_size", 0)); e.Latent > 0 && n["latent_in"] != "" {
+	if e.Latent = int(s.or("moe_latent_size|routed_expert_hidden_size", 0)); e.Latent > 0 && n["latent_in"] != "" {
 		inner = int64(e.Latent)
-		c.linear(model.RoleProjector, n["latent_in"], hidden, inner, 0, false)
-		c.linear(model.RoleProjector, n["latent_out"], inner, hidden, 0, false)
+		c.narrow(n, hidden, inner)
 	}
 	c.routed(n, k.experts, inner, count, width)
 	if n["shared"] != "" {
 		c.shareExperts(s, k, n, hidden, &e)
 	}
 	return e
+}
+
+// narrow adds the projections into the narrower space of the routed experts
+// and back. Quantised checkpoints keep them as they keep routers.
+func (c scope) narrow(n map[string]string, hidden, inner int64) {
+	kind := linear
+	if n["latent_norm"] != "" {
+		kind = parameter
+		c.add(model.RoleNorm, parameter, n["latent_norm"]+".weight", inner)
+	}
+	c.add(model.RoleProjector, kind, n["latent_in"]+".weight", inner, hidden)
+	c.add(model.RoleProjector, kind, n["latent_out"]+".weight", hidden, inner)
 }
 
 // expertWidth is the intermediate size of one routed expert. Families whose
@@ -114,12 +129,20 @@ func (c scope) shareExperts(s section, k *stack, n map[string]string, hidden int
 	e.Shared, e.SharedWidth = max(1, e.Shared), int(width)
 	at := n["shared"] + "."
 	if !k.experts.plain {
-		c.linear(model.RoleSharedExpertGate, at+"gate_proj", hidden, width, 0, false)
+		c.linear(model.RoleSharedExpertGate, at+orElse(n["s_gate"], "gate_proj"), hidden, width, 0, false)
 	}
-	c.linear(model.RoleSharedExpertUp, at+"up_proj", hidden, width, 0, false)
-	c.linear(model.RoleSharedExpertDown, at+"down_proj", width, hidden, 0, false)
+	c.linear(model.RoleSharedExpertUp, at+orElse(n["s_up"], "up_proj"), hidden, width, 0, false)
+	c.linear(model.RoleSharedExpertDown, at+orElse(n["s_down"], "down_proj"), width, hidden, 0, false)
 	if mix := n["shared_mix"]; mix != "" {
 		c.linear(model.RoleSharedExpertMix, mix, hidden, 1, 0, false)
 		e.SharedGate = true
 	}
+}
+
+// orElse is a name, or the usual one where a family has none.
+func orElse(name, usual string) string {
+	if name == "" {
+		return usual
+	}
+	return name
 }

@@ -4,7 +4,7 @@ package hfmodel
 func families() []family {
 	tables := [][]family{
 		decoderFamilies(), variantFamilies(), gptFamilies(), namedFamilies(), sparseFamilies(), furtherSparseFamilies(), hybridFamilies(),
-		gemma4Families(), moreDecoders(), encoderFamilies(), moreEncoders(), seq2seqFamilies(),
+		gemma4Families(), kimiFamilies(), deepseek4Families(), moreDecoders(), encoderFamilies(), moreEncoders(), seq2seqFamilies(),
 		towerFamilies(), moreTowerFamilies(), imageFamilies(),
 		multimodalFamilies(), customFamilies(), joinedFamilies(), furtherJoinedFamilies(), moreJoined(),
 	}

@@ -92,6 +92,7 @@ type stack struct {
 	mamba      *mambaRow
 	delta      *deltaRow
 	lightning  bool
+	compressed bool // attention over a window and compressed entries before it
 	conv       bool // gated short convolutions
 	ffn        dense
 	experts    *experts

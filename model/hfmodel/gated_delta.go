@@ -8,17 +8,24 @@ import (
 // deltaRow is what a row says of the gated delta rule. Its names stand under
 // the slot delta.
 type deltaRow struct {
-	split       bool // the projections are stored one by one
-	channelwise bool // every channel decays by itself, as in Kimi Delta Attention
-	float32     bool // the state's parameters are stored in 32 bits
+	split       bool  // the projections are stored one by one
+	channelwise bool  // every channel decays by itself, as in Kimi Delta Attention
+	fullGate    flag  // the output gate of such a mixer is one matrix instead of two through a bottleneck
+	convolved32 bool  // its convolutions and its norm are stored in 32 bits
+	decays      int64 // for how many heads its decays are stored, padding included; 0 for as many as there are
+	float32     bool  // the state's parameters are stored in 32 bits
+}
+
+// store32 keeps a tensor in 32 bits where a family does.
+func (c scope) store32(at int32, on bool) {
+	if on {
+		c.store(at, dtype.F32)
+	}
 }
 
 // state adds a small parameter of a recurrent mixer's state.
 func (c scope) state(name string, float32 bool, shape ...int64) {
-	at := c.add(model.RoleMixerState, parameter, name, shape...)
-	if float32 {
-		c.store(at, dtype.F32)
-	}
+	c.store32(c.add(model.RoleMixerState, parameter, name, shape...), float32)
 }
 
 // gatedDelta adds one layer of gated delta rule (Qwen3-Next's
@@ -47,10 +54,7 @@ func (c scope) gatedDelta(s section, k *stack, hidden int64) model.GatedDelta {
 	in.add(model.RoleMixerConv, convolution, "conv1d.weight", 2*keys+values, 1, int64(d.Conv))
 	in.state("A_log", k.delta.float32, heads)
 	in.state("dt_bias", k.delta.float32, heads)
-	at := in.add(model.RoleMixerNorm, parameter, "norm.weight", int64(d.ValueDim))
-	if k.delta.float32 {
-		in.store(at, dtype.F32)
-	}
+	in.store32(in.add(model.RoleMixerNorm, parameter, "norm.weight", int64(d.ValueDim)), k.delta.float32)
 	in.linear(model.RoleMixerOut, "out_proj", values, hidden, 0, false)
 	return d
 }
@@ -76,16 +80,21 @@ func (c scope) channelDelta(s section, k *stack, hidden int64) model.GatedDelta 
 	in := c.under(k.slot["delta"])
 	for _, name := range []string{"q", "k", "v"} {
 		in.linear(model.RoleMixerIn, name+"_proj", hidden, width, 0, false)
-		in.add(model.RoleMixerConv, convolution, name+"_conv1d.weight", width, 1, kernel)
+		at := in.add(model.RoleMixerConv, convolution, name+"_conv1d.weight", width, 1, kernel)
+		in.store32(at, k.delta.convolved32)
 	}
-	for _, name := range []string{"f", "g"} {
-		in.linear(model.RoleMixerGate, name+"_a_proj", hidden, dim, 0, false)
-		in.linear(model.RoleMixerGate, name+"_b_proj", dim, width, 0, false)
+	in.linear(model.RoleMixerGate, "f_a_proj", hidden, dim, 0, false)
+	in.linear(model.RoleMixerGate, "f_b_proj", dim, width, 0, false)
+	if s.is(k.delta.fullGate) {
+		in.linear(model.RoleMixerGate, "g_proj", hidden, width, 0, false)
+	} else {
+		in.linear(model.RoleMixerGate, "g_a_proj", hidden, dim, 0, false)
+		in.linear(model.RoleMixerGate, "g_b_proj", dim, width, 0, false)
 	}
 	in.linear(model.RoleMixerGate, "b_proj", hidden, heads, 0, false)
-	in.state("A_log", true, 1, 1, heads, 1)
+	in.state("A_log", true, 1, 1, max(heads, k.delta.decays), 1)
 	in.state("dt_bias", true, width)
-	in.add(model.RoleMixerNorm, parameter, "o_norm.weight", dim)
+	in.store32(in.add(model.RoleMixerNorm, parameter, "o_norm.weight", dim), k.delta.convolved32)
 	in.linear(model.RoleMixerOut, "o_proj", width, hidden, 0, false)
 	return model.GatedDelta{KeyHeads: int(heads), ValueHeads: int(heads), KeyDim: int(dim), ValueDim: int(dim), Conv: int(kernel)}
 }

@@ -62,6 +62,8 @@ func goldens() []golden {
 		{"mllama_11b", 10_670_220_835, 21_340_441_670, hub},
 		{"glm4v_9b", 10_292_777_472, 20_585_554_944, hub},
 		{"internvl2_4b", 4_146_855_936, 8_293_711_872, hub},
+		{"deepseek_v4_pro", 1_598_837_347_742, 864_704_792_696, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts: 1,598,839,674,782 with 2,327,040 table entries in I64; and 49,150,268,416 scales"},
+		{"kimi_k3", 2_779_931_837_184, 1_560_860_324_864, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts: 11,122,432 in F32, 57,179,884,544 in BF16, 2,722,740,830,208 in 4 bits"},
 		{"llama_bnb8", 8_030_261_248, 9_086_705_888, index},
 		{"qwen3_mlx4", 14_768_307_200, 8_307_783_680, index},
 		{"qwen_vl_gptq", 9_656_935_168, 9_731_786_240, index},

@@ -34,6 +34,7 @@ func (b *builder) predict(s section, k *stack, e sections, at site, hidden, laye
 	for i := range count {
 		c := scope{builder: b, stack: index, layer: int32(i), prefix: name + "." + strconv.FormatInt(first+i, 10) + "."}
 		layer := c.oneLayer(s.at(int(layers+i)), k, last)
+		c.pieces(e, k.layer)
 		c.pieces(e, p.joint)
 		if p.copies {
 			vocab := s.need(keyVocab)

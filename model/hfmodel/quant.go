@@ -35,7 +35,7 @@ type rule struct {
 func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
 	for _, key := range []string{"quantization_config", "text_config.quantization_config", "compression_config", "quantization"} {
 		if v, field := s.find(key); v != nil && v.kind == isObject {
-			q := section{ledger: s.ledger, object: v, path: field + ".", layer: -1}
+			q := section{ledger: s.ledger, object: v, path: field + ".", layer: -1, parent: &s}
 			if twin := s.object.get("quantization"); twin != nil && twin.kind == isObject { // MLX writes its settings twice
 				b.sweepQuantisation(section{ledger: s.ledger, object: twin, path: "quantization."})
 			}
@@ -71,6 +71,9 @@ func (b *builder) declared(q section, mlx bool) *scheme {
 	method := q.text("quant_method")
 	var sch *scheme
 	switch {
+	case q.text("quant_algo") != "" && method == "fp8":
+		b.doubt(q.path+"quant_algo", q.text("quant_algo"), "two methods that pack one checkpoint together are not known here")
+		sch = &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
 	case q.text("quant_algo") != "" && method != "compressed-tensors":
 		sch = b.modelopt(q)
 	case method == "bitsandbytes" || q.is("load_in_8bit") || q.is("load_in_4bit"):
@@ -156,12 +159,19 @@ func (b *builder) fp8(q section) *scheme {
 	if block := q.numbers("weight_block_size"); len(block) == 2 {
 		p.strategy, p.block = "block", [2]int64{max(1, block[0]), max(1, block[1])}
 	}
+	rules := []rule{{packing: p}}
+	if q.parent != nil && q.parent.text("expert_dtype") == "fp4" {
+		p.scale, p.suffix = dtype.F8E8M0, "scale"
+		experts := packing{form: mxPacked, bits: 4, group: 32, scale: dtype.F8E8M0, suffix: "scale"}
+		rules = []rule{{targets: []string{"Experts"}, packing: experts}, {packing: p}}
+	}
 	if q.text("quant_method") == "fbgemm_fp8" {
 		p.strategy, p.suffix = "channel", "weight_scale"
+		rules = []rule{{packing: p}}
 	}
 	// DeepSeek's conversion leaves what joins the prediction layers, and the
 	// weights of the indexer's heads, in 16 bits.
-	return &scheme{method: q.text("quant_method"), keepHead: true, spares: true, kept: q.texts("modules_to_not_convert|ignored_layers"), rules: []rule{{packing: p}}}
+	return &scheme{method: q.text("quant_method"), keepHead: true, spares: true, kept: q.texts("modules_to_not_convert|ignored_layers"), rules: rules}
 }
 
 func (b *builder) mxfp4(q section) *scheme {

@@ -8,7 +8,7 @@ import (
 
 // compressed reads the groups of compressed-tensors.
 func (b *builder) compressed(q section) *scheme {
-	sch := &scheme{method: "compressed-tensors", routers: true, kept: q.texts("ignore")}
+	sch := &scheme{method: "compressed-tensors", kept: q.texts("ignore")}
 	groups, _ := q.sub("config_groups")
 	for _, name := range groups.object.keys {
 		g, ok := groups.sub(name)

@@ -114,9 +114,9 @@ func globbed(glob, name string) bool {
 // experts are linear layers too once they are packed.
 func (d draft) isA(class string) bool {
 	switch d.class {
-	case linear, linearSpared, conv1D, expertLinear:
+	case linear, linearSpared, conv1D:
 		return class == "Linear"
-	case expertFused, expertStacked:
+	case expertLinear, expertFused, expertStacked:
 		return class == "Linear" || class == "Experts"
 	case embedding:
 		return class == "Embedding"

@@ -176,6 +176,11 @@ func (d draft) packed(p packing, b *builder, biased bool) []draft {
 		m.words("blocks", dtype.F4, dtype.U8, m.out, bytesize.CeilDiv(m.in, 32), 16)
 		m.add(model.RoleScale, "scales", dtype.U8, m.out, groups)
 	case mxPacked:
+		if p.suffix == "scale" { // as DeepSeek stores it
+			m.words("weight", dtype.F4, dtype.I8, m.out, bytesize.CeilDiv(m.in, 2))
+			m.add(model.RoleScale, "scale", p.scale, m.out, groups)
+			break
+		}
 		m.words("weight_packed", dtype.F4, dtype.U8, m.out, bytesize.CeilDiv(m.in, 2))
 		m.add(model.RoleScale, "weight_scale", dtype.U8, m.out, groups)
 	case nvBlocks:

@@ -207,6 +207,8 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 		return c.mambaMixer(s, k, hidden)
 	case planned.mixing == conv && k.conv:
 		return c.shortConv(s, k, hidden)
+	case planned.mixing.attends() && k.compressed:
+		return c.attendCompressed(s, hidden)
 	case planned.mixing.attends() && k.latent != nil && s.or("kv_lora_rank", 0) > 0:
 		return c.attendLatent(s, k, hidden)
 	case planned.mixing.attends() && k.slot["o"] != "":
