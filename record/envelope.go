@@ -12,12 +12,13 @@ const (
 type Kind string
 
 const (
-	KindEstimate Kind = "estimate"
-	KindSnapshot Kind = "snapshot"
-	KindReplay   Kind = "replay"
-	KindLog      Kind = "log"
-	KindGPUs     Kind = "gpus"
-	KindError    Kind = "error"
+	KindEstimate   Kind = "estimate"
+	KindSnapshot   Kind = "snapshot"
+	KindReplay     Kind = "replay"
+	KindLog        Kind = "log"
+	KindComparison Kind = "comparison"
+	KindGPUs       Kind = "gpus"
+	KindError      Kind = "error"
 )
 
 // Tool is what made a record.

@@ -159,6 +159,8 @@ func New(kind Kind) any {
 		return &Replay{}
 	case KindLog:
 		return &Log{}
+	case KindComparison:
+		return &Comparison{}
 	case KindGPUs:
 		return &GPUs{}
 	case KindError:
@@ -169,5 +171,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSnapshot, KindReplay, KindLog, KindGPUs, KindError}
+	return []Kind{KindEstimate, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindError}
 }

@@ -192,8 +192,9 @@ type SnapshotDevice struct {
 	Truncated             bool           `json:"truncated"`
 	Summary               string         `json:"summary"`     // one sentence
 	PeakPhase             *string        `json:"peak_phase"`  // null when nothing says what the program was doing
-	Composition           []Share        `json:"composition"` // of requested at its peak, or of allocated where that peak is exact; the rows sum to it
-	Reasons               []Reason       `json:"reasons"`     // the same, by what decided the category
+	Composition           []Share        `json:"composition"` // of allocated at its peak where that is exact, else of requested; the rows sum to it
+	CompositionEvent      int64          `json:"composition_event"`
+	Reasons               []Reason       `json:"reasons"` // the same, by what decided the category
 	Top                   []TopStack     `json:"top"`
 	Files                 []Place        `json:"files"`
 	Modules               []Place        `json:"modules"`

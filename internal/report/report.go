@@ -30,6 +30,8 @@ func Text(w io.Writer, document any, s Style) error {
 		snapshot(&b, d, s)
 	case *record.Replay:
 		replay(&b, d, s)
+	case *record.Comparison:
+		comparison(&b, d, s)
 	case *record.Log:
 		log(&b, d, s)
 	case *record.GPUs:
@@ -78,6 +80,17 @@ func fixed(n int64, u bytesize.Unit) string {
 		whole = bytesize.Group(units)
 	}
 	return whole + "." + decimals
+}
+
+// signed is a difference, with its sign.
+func signed(n *int64, u bytesize.Unit) string {
+	switch {
+	case n == nil:
+		return unknown
+	case *n > 0:
+		return "+" + fixed(*n, u)
+	}
+	return fixed(*n, u)
 }
 
 // amount is one figure in a sentence: its number and its unit.
