@@ -101,8 +101,12 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 		d.PeakAllocatedBytes, d.PeakAllocatedLowBytes = &exact.bytes, nil
 	}
 	c := x.Compose(entry, scope)
-	d.Composition = sharesOf(c, exact)
-	d.Summary = x.Summary(c)
+	d.Composition, d.CompositionEvent = sharesOf(c, exact), int64(entry)
+	level := c.Bytes
+	if exact != nil {
+		level = exact.bytes
+	}
+	d.Summary = x.Summary(c, level)
 	if c.Phase != account.PhaseRecorded {
 		phase := string(c.Phase)
 		d.PeakPhase = &phase

@@ -22,12 +22,13 @@ const (
 
 // Summary explains a composition in one sentence: how much it is, what the
 // program was doing, what the largest parts are and why, and what is left at the
-// end.
-func (x *Explanation) Summary(c Composition) string {
+// end. The level is that of the composition, in bytes, with what the allocator
+// rounds up if that is known.
+func (x *Explanation) Summary(c Composition, level int64) string {
 	if c.Bytes == 0 {
 		return "Nothing is allocated in this snapshot."
 	}
-	unit := bytesize.Suggest(c.Bytes)
+	unit := bytesize.Suggest(level)
 	show := func(n int64) string { return bytesize.Fixed(n, unit, 2) + " " + unit.String() }
 	clauses, told := []string{}, int64(0)
 	for _, share := range c.Shares {
@@ -42,26 +43,29 @@ func (x *Explanation) Summary(c Composition) string {
 		}
 		clauses = append(clauses, fmt.Sprintf("%s%s is %s because %s", show(share.Bytes), of, nameOf(share.Category), x.because(c, share)))
 	}
-	return x.opening(c, show) + strings.Join(clauses, "; ") + x.closing(show) + "."
+	if rounding := level - c.Bytes; rounding > 0 && rounding >= level/100*summaryUnknown {
+		clauses = append(clauses, show(rounding)+" is what the allocator rounds up")
+	}
+	return x.opening(c.Phase, show(level)) + strings.Join(clauses, "; ") + x.closing(show) + "."
 }
 
 // opening is the level and the moment.
-func (x *Explanation) opening(c Composition, show func(int64) string) string {
+func (x *Explanation) opening(phase account.PhaseID, level string) string {
 	if x.r.Trace.Len() <= 1 {
-		return fmt.Sprintf("The snapshot holds %s: ", show(c.Bytes))
+		return fmt.Sprintf("The snapshot holds %s: ", level)
 	}
 	when := ""
-	switch c.Phase {
+	switch phase {
 	case account.PhaseRecorded:
-		return fmt.Sprintf("The peak is %s: ", show(c.Bytes))
+		return fmt.Sprintf("The peak is %s: ", level)
 	case account.PhaseOptimizerStep:
 		when = "an optimizer step"
 	case account.PhaseLoss:
 		when = "the loss"
 	default:
-		when = "a " + strings.ReplaceAll(string(c.Phase), "_", " ")
+		when = "a " + strings.ReplaceAll(string(phase), "_", " ")
 	}
-	return fmt.Sprintf("The peak of %s is in %s: ", show(c.Bytes), when)
+	return fmt.Sprintf("The peak of %s is in %s: ", level, when)
 }
 
 // closing is what failed, and what is left.

@@ -36,7 +36,8 @@ func TestSummary(t *testing.T) {
 		c.play(p)
 		r, s := p.record()
 		x := s.Explain(r)
-		if got := x.Summary(x.Compose(r.Peaks().Requested.Entry, account.Requested)); got != c.want {
+		at := x.Compose(r.Peaks().Requested.Entry, account.Requested)
+		if got := x.Summary(at, at.Bytes); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}

@@ -19,6 +19,9 @@ func snapshot(b *strings.Builder, d *record.Snapshot, s Style) {
 func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	fmt.Fprintf(b, "\n%s · %s · %s · %s\n", s.bold(fmt.Sprintf("cuda:%d", d.Device)),
 		count(d.Events, "event"), count(d.Segments, "segment"), count(d.Blocks, "block"))
+	if d.Summary != "" {
+		b.WriteString(paragraph(s, "  ", d.Summary))
+	}
 	scopes := []struct {
 		name      string
 		peak, end quantity
@@ -40,7 +43,11 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	b.WriteString(g.render(s))
 	b.WriteString(paragraph(s, "  ", peakLine(d)))
 	fragmentation(b, d.Fragmentation, s)
+	streams(b, d.Streams, s)
+	peakRows(b, d, s)
 	top(b, d.Top, s)
+	places(b, "by file", d.Files, s)
+	places(b, "by module", d.Modules, s)
 }
 
 func peakLine(d record.SnapshotDevice) string {
@@ -50,7 +57,8 @@ func peakLine(d record.SnapshotDevice) string {
 	case *d.PeakEvent < 0:
 		return "requested stands highest before the first recorded event; peaks of different scopes may be different moments"
 	}
-	return fmt.Sprintf("requested stands highest after event %d of %d; peaks of different scopes may be different moments", *d.PeakEvent, d.Events)
+	return fmt.Sprintf("requested stands highest after event %s of %s; peaks of different scopes may be different moments",
+		bytesize.Group(*d.PeakEvent), bytesize.Group(int64(d.Events)))
 }
 
 func fragmentation(b *strings.Builder, f *record.Fragmentation, s Style) {
@@ -73,8 +81,90 @@ func fragmentation(b *strings.Builder, f *record.Fragmentation, s Style) {
 	}
 }
 
-// shownFrames is how many frames a terminal shows; the record has more.
-const shownFrames = 3
+// streams is a table where more than one stream or pool holds memory; one alone
+// is what the lines above say.
+func streams(b *strings.Builder, list []record.StreamPool, s Style) {
+	if len(list) < 2 {
+		return
+	}
+	var all []quantity
+	for _, h := range list {
+		all = append(all, quantity{exact: h.ReservedBytes})
+	}
+	unit := s.unit(all...)
+	g := grid{columns: []column{{title: "stream"}, {title: "pool"}, {title: "reserved, " + unit.String(), align: right}, {title: "active", align: right}, {title: "stranded", align: right}, {title: "largest free", align: right}}}
+	for _, h := range list[:min(shownRows, len(list))] {
+		g.row(h.Stream, h.Pool, quantity{exact: h.ReservedBytes}.number(unit), quantity{exact: h.ActiveBytes}.number(unit),
+			quantity{exact: h.StrandedBytes}.number(unit), quantity{exact: h.LargestFreeBytes}.number(unit))
+	}
+	b.WriteString("\n" + g.render(s))
+	more(b, len(list)-shownRows)
+}
+
+// shownRows is how many rows of a list a terminal shows; the record has more.
+const shownRows = 5
+
+func more(b *strings.Builder, n int) {
+	if n > 0 {
+		fmt.Fprintf(b, "and %s more: --json has them\n", bytesize.Group(int64(n)))
+	}
+}
+
+// peakRows is the rows that sum to the peak, each with what decided most of
+// it.
+func peakRows(b *strings.Builder, d record.SnapshotDevice, s Style) {
+	if len(d.Composition) == 0 {
+		return
+	}
+	var all []quantity
+	total := int64(0)
+	for _, share := range d.Composition {
+		all = append(all, quantity{exact: share.Bytes})
+		if share.Bytes != nil {
+			total += *share.Bytes
+		}
+	}
+	unit := s.unit(all...)
+	scope, at := "requested", "before the first event"
+	if d.PeakAllocatedBytes != nil {
+		scope = "allocated"
+	}
+	if d.CompositionEvent >= 0 {
+		at = "after event " + bytesize.Group(d.CompositionEvent)
+	}
+	fmt.Fprintf(b, "\nthe %s peak, %s\n", scope, at)
+	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "%", align: right}, {title: "category"}, {title: "because", prose: true}}}
+	for _, share := range d.Composition {
+		q := quantity{exact: share.Bytes}
+		if q.exact != nil && *q.exact < total/2000 && share.Category != "unattributed" {
+			continue // its row would read 0.0
+		}
+		g.row(q.number(unit), percent(share.Bytes, total), share.Category, because(d.Reasons, share.Category))
+	}
+	b.WriteString(g.render(s))
+}
+
+// percent is a part of a whole with one decimal.
+func percent(part *int64, whole int64) string {
+	if part == nil || whole <= 0 {
+		return unknown
+	}
+	return fmt.Sprintf("%.1f", 100*float64(*part)/float64(whole))
+}
+
+// because is what decided most of a category.
+func because(reasons []record.Reason, category string) string {
+	for _, r := range reasons {
+		if r.Category == category {
+			return r.Why
+		}
+	}
+	return ""
+}
+
+// shownFrames is how many Python frames of a stack a terminal shows; the record
+// has more.
+const shownFrames = 2
 
 func top(b *strings.Builder, list []record.TopStack, s Style) {
 	if len(list) == 0 {
@@ -85,16 +175,51 @@ func top(b *strings.Builder, list []record.TopStack, s Style) {
 		all = append(all, quantity{exact: &t.Bytes})
 	}
 	unit := s.unit(all...)
-	b.WriteString("\nlargest at the peak, by stack\n")
+	b.WriteString("\nlargest at that peak, by stack\n")
 	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "count", align: right}, {title: "where", prose: true}}}
-	for _, t := range list {
-		where := "no stack was recorded"
-		if len(t.Stack) > 0 {
-			where = strings.Join(t.Stack[:min(shownFrames, len(t.Stack))], " ← ")
-		}
-		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), where)
+	for _, t := range list[:min(shownRows, len(list))] {
+		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), where(t.Stack))
 	}
 	b.WriteString(g.render(s))
+}
+
+// where is the operator of a stack and the innermost Python frames, which alone
+// have a place in brackets; without any the stack as it is.
+func where(stack []string) string {
+	if len(stack) == 0 {
+		return "no stack was recorded"
+	}
+	shown, python := []string{stack[0]}, 0
+	for _, frame := range stack[1:] {
+		if strings.HasSuffix(frame, ")") && !forwards(frame) && python < shownFrames {
+			shown = append(shown, frame)
+			python++
+		}
+	}
+	if python == 0 {
+		shown = stack[:min(1+shownFrames, len(stack))]
+	}
+	return strings.Join(shown, " ← ")
+}
+
+// forwards reports a Python frame that only hands its arguments to the operator
+// that is shown already.
+func forwards(frame string) bool {
+	return strings.Contains(frame, "(torch/functional.py:") || strings.Contains(frame, "(einops/")
+}
+
+// places is the largest files or modules in one line.
+func places(b *strings.Builder, title string, list []record.Place, s Style) {
+	var parts []string
+	for _, p := range list {
+		if p.Name != nil && len(parts) < shownRows-1 {
+			u := bytesize.Suggest(p.Bytes)
+			parts = append(parts, *p.Name+" "+fixed(p.Bytes, u)+" "+u.String())
+		}
+	}
+	if len(parts) > 0 {
+		b.WriteString(paragraph(s, "  ", title+": "+strings.Join(parts, " · ")))
+	}
 }
 
 func count(n int, thing string) string {
