@@ -69,7 +69,32 @@ func (m *OutOfMemory) steps(log *Log) []Advice {
 	case FragmentationPlausible:
 		return m.fragmented(log)
 	}
-	return append(m.remedies(), Advice{"complete_message", MoreInformation, m.missing()})
+	return m.undecided()
+}
+
+// undecided is for numbers that leave the class open: less held or asked for,
+// and more of the card, help whichever it is.
+func (m *OutOfMemory) undecided() []Advice {
+	short := least(m.Request.Minus(m.free(), m.Request.Provenance))
+	open := Advice{"complete_message", MoreInformation, m.missing()}
+	if high, known := short.High(); !known || high == 0 {
+		return append(m.remedies(), open)
+	}
+	list, later := m.sharing(short)
+	list = append(list, m.remedies()...)
+	list = append(list, m.enough(short))
+	list = append(list, later...)
+	list = append(list, m.fraction()...)
+	return append(list, open)
+}
+
+// enough is to hold so much less that no cached block is needed.
+func (m *OutOfMemory) enough(short account.Figure) Advice {
+	if high, _ := short.High(); short.Low() == 0 {
+		return Advice{"hold_less", MayHelp, fmt.Sprintf("holding or asking for up to %s less: rounding leaves it open how much was missing",
+			show(account.Exact(high, short.Provenance)))}
+	}
+	return Advice{"hold_less", Helps, fmt.Sprintf("holding or asking for %s less: what is free is then enough, without any cached block", show(short))}
 }
 
 // refused is for bytes that were free and still not given.
@@ -120,7 +145,7 @@ func (m *OutOfMemory) fragmented(log *Log) []Advice {
 	list = append(list, m.settings(log)...)
 	list = append(list, m.fraction()...)
 	list = append(list,
-		Advice{"hold_less", Helps, fmt.Sprintf("holding or asking for %s less: what is free is then enough, without any cached block", show(short))},
+		m.enough(short),
 		Advice{"snapshot", MoreInformation, "a memory snapshot of this moment: it shows the free blocks, and so proves or refutes fragmentation"})
 	list = append(list, later...)
 	return append(list,
@@ -197,14 +222,16 @@ func (m *OutOfMemory) remedies() []Advice {
 // missing names the numbers that would settle the class.
 func (m *OutOfMemory) missing() string {
 	var names []string
+	unified := m.Backend == MPS && m.Allowed.Known() // its message counts within what is allowed
 	for _, n := range []struct {
 		name string
 		f    account.Figure
+		asks bool // the class needs it
 	}{
-		{"the request", m.Request}, {"the capacity", m.Capacity}, {"what was free", m.Free},
-		{"what was allocated", m.Allocated}, {"what was reserved", m.Reserved},
+		{"the request", m.Request, true}, {"the capacity", m.Capacity, !unified}, {"what was free", m.Free, !unified},
+		{"what was allocated", m.Allocated, !unified}, {"what was reserved", m.Reserved, true},
 	} {
-		if !n.f.Known() {
+		if n.asks && !n.f.Known() {
 			names = append(names, n.name)
 		}
 	}

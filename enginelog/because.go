@@ -32,8 +32,11 @@ func (m *OutOfMemory) reason() string {
 			show(m.Request), m.freely(), show(m.Unallocated))
 	}
 	switch {
+	case len(m.Possible) > 0 && m.Request.Known() && m.free().Known():
+		return fmt.Sprintf("%s were asked for and %s were free: the numbers that are printed leave it open whether this is %s",
+			show(m.Request), m.freely(), alternatives(m.Possible))
 	case len(m.Possible) > 0:
-		return fmt.Sprintf("the numbers that are printed leave it open whether this is %s", alternatives(m.Possible))
+		return "the numbers that are printed leave it open whether this is " + alternatives(m.Possible)
 	case m.retold:
 		return "an engine says in its own words that memory ran out; the message with the numbers stands before it in the whole log"
 	}

@@ -220,6 +220,10 @@ func TestAdvice(t *testing.T) {
 		modern: "helps free_other_processes, helps hold_less, does_not_help allocator_settings, does_not_help empty_cache, does_not_help printed_hint",
 		"CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 47.37 GiB of which 46.57 GiB is free. Including non-PyTorch memory, this process has 772.00 MiB memory in use. 800.55 MiB allowed; Of the allocated memory 245.48 MiB is allocated by PyTorch, and 16.52 MiB is reserved by PyTorch but unallocated.": "helps hold_less, may_help memory_fraction, does_not_help allocator_settings, does_not_help empty_cache",
 		"CUDA error: out of memory": "more_information complete_message",
+		// Whether anything is missing is within rounding.
+		"MPS backend out of memory (MPS allocated: 18.02 GB, other allocations: 107.10 MB, max allowed: 18.13 GB). Tried to allocate 4.50 MB on private pool.": "may_help hold_less, more_information complete_message, does_not_help empty_cache",
+		// Cut short: what was cached is missing, yet less held would do.
+		"CUDA out of memory. Tried to allocate 4.70 GiB. GPU 0 has a total capacity of 23.68 GiB of which 4.24 GiB is free. Including non-PyTorch memor": "helps hold_less, more_information complete_message",
 	} {
 		var got []string
 		for _, a := range one(t, text).Advice {
