@@ -94,6 +94,16 @@ func moreDecoders() []family {
 		{types: "dots1", classes: "Dots1", stacks: []*stack{{names: llamaNames + deepseekExperts, attn: attention{bias: "attention_bias",
 			outBias: "attention_bias", qkNorm: perHead},
 			experts: &experts{correction: "yes", float32: true}}}},
+		// Poolside's Laguna (transformers, models/laguna): heads by layer, and a
+		// gate for each head or each element of the output.
+		{types: "laguna", classes: "Laguna", rename: map[string]string{keyHeads: "num_attention_heads_per_layer|num_attention_heads"}, ignores: "gating_types",
+			stacks: []*stack{{names: llamaNames + qwenExperts + " shared=mlp.shared_expert correction=mlp.gate.e_score_correction_bias",
+				attn:    attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead},
+				experts: &experts{correction: "yes", float32: true},
+				layer: []piece{
+					only("gating~head", lin(model.RoleAttentionGate, "self_attn.g_proj", "heads", "hidden", "")),
+					only("gating~element", lin(model.RoleAttentionGate, "self_attn.g_proj", "heads*head_dim", "hidden", "")),
+				}}}},
 		{types: "dbrx", classes: "Dbrx", base: "transformer.", rename: dbrx,
 			ignores: "attn_config.clip_qkv ffn_config.moe_normalize_expert_weights", stacks: []*stack{{
 				names: "embed=transformer.wte layers=transformer.blocks final=transformer.norm_f head=lm_head norms=norm_attn_norm.norm_1,norm_attn_norm.norm_2 qkv=norm_attn_norm.attn.Wqkv o=norm_attn_norm.attn.out_proj" +

@@ -302,7 +302,7 @@ func (s section) is(f flag) bool {
 		return slices.Contains(s.numbers(key), int64(s.layer)) != negated
 	}
 	if key, word, text := strings.Cut(name, "~"); text {
-		return strings.Contains(s.text(key), word) != negated
+		return s.says(key, word) != negated
 	}
 	key, absent, _ := strings.Cut(name, "=")
 	on := absent == "true"
@@ -320,6 +320,16 @@ func (s section) is(f flag) bool {
 		s.fail(source.InField(s.file, field, "is %s (%s), expected true or false", v.kind, v))
 	}
 	return on != negated
+}
+
+// says reports whether the text of that name contains the word. What is no
+// text is not understood: an older or newer class means something by it.
+func (s section) says(key, word string) bool {
+	if v, field := s.find(key); v != nil && v.kind != isText && v.kind != isList {
+		s.doubt(field, v.String(), "a text is expected here")
+		return false
+	}
+	return strings.Contains(s.text(key), word)
 }
 
 // fields makes a table of "key=value" words.
