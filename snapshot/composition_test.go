@@ -90,6 +90,21 @@ func TestOracleTrainingPeaks(t *testing.T) {
 	}
 }
 
+// TestOracleResidentGradients knows a trace that begins and ends with gradients
+// in place: 111 weights, their gradients and two moments each.
+func TestOracleResidentGradients(t *testing.T) {
+	r, s := readRecording(t, filepath.Join(oracle.Dir(t), "snapshots", "bcrafton__assignment2-systems", "memory_snapshot.pickle"))
+	c := composed(s, r)
+	const weights = 761_840_640
+	for category, want := range map[account.Category]int64{
+		account.CategoryParameter: weights, account.CategoryGradient: weights, account.CategoryOptimizerState: 2 * weights,
+	} {
+		if got := c.bytes(category); got != want {
+			t.Errorf("%s is %d, want %d", category, got, want)
+		}
+	}
+}
+
 // TestSharesSumToThePeak checks every committed file.
 func TestSharesSumToThePeak(t *testing.T) {
 	for _, file := range committedFiles(t) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/timeline"
 )
 
 // residents are the allocations that lived before the trace, are alive at its
@@ -17,6 +18,8 @@ type residents struct {
 	sizes []residentSize // by bytes of all that have the size, most first
 	bytes int64
 	held  int64 // bytes of all that lived before the trace and are alive at its end
+
+	gradients map[int64]int // those that stacks told, by size
 }
 
 // residentSize is the residents of one size, by address.
@@ -41,6 +44,7 @@ func (s *residentSize) take(n int) []uint32 {
 func (x *Explanation) residents(known map[Verdict]uint8) {
 	r := &residents{x: x, known: known}
 	r.collect()
+	r.gradients = r.together(account.CategoryGradient)
 	if len(r.sizes) == 0 || !r.lifetimeMeansSomething() {
 		return
 	}
@@ -95,42 +99,46 @@ func (r *residents) lifetimeMeansSomething() bool {
 // trained is how many weights of each size have a gradient or optimizer state,
 // as far as stacks told those.
 func (r *residents) trained() map[int64]int {
-	if gradients := r.count(account.CategoryGradient); len(gradients) > 0 {
-		return gradients
+	if len(r.gradients) > 0 {
+		return r.gradients
 	}
-	states := r.count(account.CategoryOptimizerState)
-	resident := map[int64]int{}
+	states, resident, half := r.lasting(account.CategoryOptimizerState), map[int64]int{}, map[int64]int{}
 	for _, s := range r.sizes {
-		resident[s.size] = len(s.allocs)
+		resident[s.size], half[s.size] = len(s.allocs), len(s.allocs)/2
 	}
-	for copies := 1; copies <= maxMoments; copies++ {
-		if weights, ok := divide(states, resident, copies); ok {
+	if r.unseenGradients() {
+		// They are among the residents, one beside each weight.
+		if weights := divided(states, half); weights != nil {
 			return weights
 		}
 	}
-	return nil
+	return divided(states, resident)
 }
 
 // maxMoments is how many tensors an optimizer is believed to keep for a weight;
 // Adam with AMSGrad keeps three.
 const maxMoments = 3
 
-// divide makes one weight of so many tensors of state, for every size; false
-// when they do not divide, or there are fewer residents than weights.
-func divide(states, resident map[int64]int, copies int) (map[int64]int, bool) {
-	weights := map[int64]int{}
-	for size, n := range states {
-		if n%copies != 0 || n/copies > resident[size] {
-			return nil, false
+// divided makes a weight of each so many tensors of state, for every size: the
+// fewest for which there are residents enough; nil when no number does.
+func divided(states, resident map[int64]int) map[int64]int {
+	for copies := 1; copies <= maxMoments && len(states) > 0; copies++ {
+		weights := map[int64]int{}
+		for size, n := range states {
+			if n%copies == 0 && n/copies <= resident[size] {
+				weights[size] = n / copies
+			}
 		}
-		weights[size] = n / copies
+		if len(weights) == len(states) {
+			return weights
+		}
 	}
-	return weights, len(weights) > 0
+	return nil
 }
 
-// count is how many allocations of a category live at one time, by size: before
-// the first entry or at the end, whichever are more.
-func (r *residents) count(c account.Category) map[int64]int {
+// lasting is how many allocations of a category live before the first entry or
+// at the end, whichever are more, by size.
+func (r *residents) lasting(c account.Category) map[int64]int {
 	l := r.x.lives
 	before, after := map[int64]int{}, map[int64]int{}
 	for a := range r.x.of {
@@ -149,6 +157,32 @@ func (r *residents) count(c account.Category) map[int64]int {
 		return after
 	}
 	return before
+}
+
+// together is how many allocations of a category live at one time at most, by
+// size.
+func (r *residents) together(c account.Category) map[int64]int {
+	tl := &r.x.r.Timeline
+	now, most := map[int64]int{}, map[int64]int{}
+	add := func(a uint32, n int) {
+		if r.x.Verdict(a).Category == c {
+			size := tl.Allocs[a].Requested
+			now[size] += n
+			most[size] = max(most[size], now[size])
+		}
+	}
+	for _, a := range tl.Before {
+		add(a, 1)
+	}
+	for _, e := range tl.Events {
+		switch e.Kind {
+		case timeline.Born:
+			add(e.Alloc, 1)
+		case timeline.FreeCompleted:
+			add(e.Alloc, -1)
+		}
+	}
+	return most
 }
 
 func total(count map[int64]int) (bytes int64) {
@@ -180,7 +214,7 @@ func (r *residents) giveTrained(weights map[int64]int) {
 // tells.
 func (r *residents) unseenGradients() bool {
 	did := r.x.lives.did
-	return (did[backward] || did[optimizerStep]) && len(r.count(account.CategoryGradient)) == 0
+	return (did[backward] || did[optimizerStep]) && len(r.gradients) == 0
 }
 
 // A model is believed where residents without stacks are at least half of what
@@ -231,7 +265,7 @@ func (r *residents) giveRest() {
 // backward: an even count of everything is then chance.
 func (r *residents) infers() bool {
 	did := r.x.lives.did
-	return did[forward] && !did[backward] && !did[optimizerStep] && !did[zeroGrad] && len(r.count(account.CategoryActivation)) == 0
+	return did[forward] && !did[backward] && !did[optimizerStep] && !did[zeroGrad] && len(r.together(account.CategoryActivation)) == 0
 }
 
 // width is the smallest size that recurs as layers do: that of a norm's weight,

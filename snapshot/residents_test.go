@@ -71,6 +71,14 @@ func TestResidents(t *testing.T) {
 				p.free(m, inStep, inMain)
 			}
 		}, layerBytes, 0, 2 * layerBytes, 0, 3 * 77},
+		{"with gradients that a step reads and nobody made", func(p *program) {
+			moments := append(p.layers(), p.layers()...)
+			p.layers()
+			p.layers()
+			for _, m := range moments {
+				p.free(m, inStep, inMain)
+			}
+		}, layerBytes, layerBytes, 2 * layerBytes, 0, 0},
 		{"too little recurs to be a model", func(p *program) {
 			p.resident(3, 1<<20)
 			p.forwards()
