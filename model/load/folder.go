@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"floodmark/account"
 	"floodmark/internal/gguf"
 	"floodmark/internal/safetensors"
 	"floodmark/internal/source"
@@ -259,6 +258,10 @@ func withWeights(ctx context.Context, folder source.Folder, config *model.Model,
 			return result{nil, err}
 		}
 		config.Sources = append(config.Sources, model.Source{Name: c.index, Kind: indexKind})
+		if !there && len(config.Sources) == 1 {
+			return result{nil, source.InField(folder.Name(), c.index, "lists %d weight files, but none of them is there, nor a %s", len(index.Shards), configName).
+				WithHint("fetch the weight files, or the configuration")}
+		}
 		if !there {
 			compare(config, c.index, index)
 			return result{config, nil}
@@ -330,44 +333,5 @@ func (w *weights) check(name string, index *safetensors.Index) {
 	}
 	if total, whole := index.TotalSize.Value(); whole && total > 0 && total != w.data {
 		w.warnings = append(w.warnings, warning("total_size_differs", "%s declares a total_size of %d bytes; the headers of the weight files list %d, %+d, which count", name, total, w.data, w.data-total))
-	}
-}
-
-// compare holds a configuration against an index whose weight files are not
-// there. The index declares only a total, which is never trusted.
-func compare(m *model.Model, name string, index *safetensors.Index) {
-	say := func(w account.Warning) { m.Warnings = append(m.Warnings, w) }
-	for _, w := range index.Warnings {
-		say(w)
-	}
-	a := &assembly{byName: make(map[string]int32, len(m.Tensors)), respellings: respellings()}
-	for i, t := range m.Tensors {
-		a.byName[t.Name] = int32(i)
-	}
-	var strange []string
-	met := make([]bool, len(m.Tensors))
-	for _, e := range index.Entries {
-		starred := star(e.Name)
-		if at, known := a.find(starred); known {
-			met[at] = true
-		} else if len(m.Tensors) > 0 {
-			strange = append(strange, e.Name)
-		}
-	}
-	var lacking []string
-	for i, t := range m.Tensors {
-		if !met[i] && t.TiedTo == model.NotTied {
-			lacking = append(lacking, t.Name)
-		}
-	}
-	if len(strange) > 0 {
-		say(warning("tensors_not_described", "%s lists %d tensors of which the configuration says nothing: %s", name, len(strange), several(strange)))
-	}
-	if len(lacking) > 0 {
-		say(warning("tensors_not_stored", "%s lacks %d tensors that the configuration describes: %s", name, len(lacking), several(lacking)))
-	}
-	weights := m.WeightsBytes()
-	if total, whole := index.TotalSize.Value(); whole && total > 0 && total != weights.Low() {
-		say(warning("total_size_differs", "%s declares a total_size of %d bytes; the configuration describes %d, %+d, which count", name, total, weights.Low(), weights.Low()-total))
 	}
 }
