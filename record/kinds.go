@@ -203,7 +203,8 @@ type SnapshotDevice struct {
 }
 
 // Reason is the bytes whose category one kind of evidence decided: annotation,
-// frames, free (functions on the stack of the free), lifetime, sizes, or none.
+// frames, pool, free (functions on the stack of the free), lifetime, sizes, or
+// none.
 type Reason struct {
 	Category string `json:"category"`
 	Evidence string `json:"evidence"`

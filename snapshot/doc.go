@@ -8,7 +8,9 @@
 // [Snapshot], which is segments, blocks and the trace of each device as
 // columns, and from it a [Recording] of each device: a timeline of requested
 // bytes with what lived before its first event, and levels in every scope,
-// anchored at the end.
+// anchored at the end. An [Explanation] says what each allocation of a recording
+// is for and by which evidence, what is alive at any entry, and where it came
+// from.
 //
 // Unknown keys are counted and otherwise ignored; what a file says twice and
 // differently becomes a warning. The package does not know how the allocator

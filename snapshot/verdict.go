@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"floodmark/account"
+	"floodmark/timeline"
 )
 
 // Evidence is the kind of fact that decided what an allocation is for, the
@@ -14,6 +15,7 @@ const (
 	NoEvidence   Evidence = iota // nobody can say: the category is unattributed
 	ByAnnotation                 // a name that the program gave
 	ByFrames                     // functions on the stack of the birth
+	ByPool                       // functions on the stack of the birth, and a private pool
 	ByFree                       // functions on the stack of the free
 	ByLifetime                   // functions on a stack, and in which pass it was let go
 	BySizes                      // size and lifetime alone: an inference
@@ -26,6 +28,8 @@ func (e Evidence) String() string {
 		return "annotation"
 	case ByFrames:
 		return "frames"
+	case ByPool:
+		return "pool"
 	case ByFree:
 		return "free"
 	case ByLifetime:
@@ -66,6 +70,9 @@ func (x *Explanation) judge(a int) Verdict {
 	}
 	if activity == noMark && x.bornOffPython(a) {
 		activity = backward
+	}
+	if private := x.r.Timeline.Allocs[a].Space == timeline.PrivatePool; private && (activity == forward || activity == backward) {
+		return Verdict{account.CategoryGraphPool, ByPool, "made by a pass in a private pool, as under capture into a CUDA graph"}
 	}
 	switch activity {
 	case optimizerStep:

@@ -136,6 +136,18 @@ func TestVerdictByOwner(t *testing.T) {
 	}
 }
 
+// What a pass makes in a private pool stays there for a graph to use again.
+func TestVerdictByPool(t *testing.T) {
+	p := newProgram()
+	p.s.Pools = append(p.s.Pools, Pool{0, 1})
+	captured := p.alloc(100, inSoftmax, inModel)
+	cached := p.alloc(100, inCache, inModel)
+	p.s.Traces[0].Pool = []uint32{1, 1}
+	if got := p.verdicts(captured, cached); got[0] != account.CategoryGraphPool || got[1] != account.CategoryKVCache {
+		t.Errorf("verdicts %v", got)
+	}
+}
+
 func TestCategoryNamed(t *testing.T) {
 	for name, want := range map[string]account.Category{
 		"kv_cache": account.CategoryKVCache, "Parameters": account.CategoryParameter, "gradient/encoder": account.CategoryGradient,
