@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"floodmark/dtype"
+	"floodmark/internal/checklist"
 	"floodmark/model"
 )
 
@@ -50,6 +51,7 @@ func rows(parts []model.Part) []string {
 
 // Parts add up to the model, whichever way it is cut; a tied head is in none.
 func TestParts(t *testing.T) {
+	checklist.Covers(t, 30)
 	m := small()
 	for _, c := range []struct {
 		name  string

@@ -40,6 +40,7 @@ func newClient(s Settings) *client {
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second,
 		DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
 	}
+	s.Token = s.token()
 	return &client{settings: s, home: home, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -25,9 +25,11 @@ func TestParseName(t *testing.T) {
 		"meta-llama/Llama-3.1-8B":          "meta-llama/Llama-3.1-8B",
 		"org/name@v1.0":                    "org/name@v1.0",
 		"org/name@refs/pr/3":               "org/name@refs/pr/3",
+		"org/name:Q4_K_M":                  "org/name:Q4_K_M",
+		"org/name@v1:UD/a-00001.gguf":      "org/name@v1:UD/a-00001.gguf",
 		"https://huggingface.co/org/name":  "org/name",
 		"https://huggingface.co/org/name/": "org/name",
-		"name":                             "", "a/b/c": "", "../x": "", "a/..": "", "a/b@": "", "a/b@../c": "", "a/-b": "", "a/b c": "", "a/b--c": "", "/b": "", "": "",
+		"name":                             "", "a/b/c": "", "../x": "", "a/..": "", "a/b@": "", "a/b@../c": "", "a/-b": "", "a/b c": "", "a/b--c": "", "/b": "", "": "", "a/b:": "", "a/b:../c": "",
 	} {
 		n, ok := hub.ParseName(text)
 		if ok != (want != "") || ok && n.String() != want {
@@ -37,17 +39,21 @@ func TestParseName(t *testing.T) {
 }
 
 func TestFromEnvironment(t *testing.T) {
+	under := func(base string) hub.Settings {
+		base = filepath.FromSlash(base)
+		return hub.Settings{Endpoint: "https://huggingface.co", Saved: filepath.Join(base, "token"), Cache: filepath.Join(base, "hub")}
+	}
 	for _, c := range []struct {
 		name string
 		env  map[string]string
 		want hub.Settings
 	}{
-		{"nothing set", nil, hub.Settings{Endpoint: "https://huggingface.co", Cache: filepath.Join("/h", ".cache", "huggingface", "hub")}},
-		{"a mirror", map[string]string{"HF_ENDPOINT": "https://hub.example/", "HF_TOKEN": " t "},
-			hub.Settings{Endpoint: "https://hub.example", Token: "t", Cache: filepath.Join("/h", ".cache", "huggingface", "hub")}},
-		{"offline", map[string]string{"HF_HUB_OFFLINE": "yes", "HF_HUB_CACHE": "/c", "HF_HOME": "/x"}, hub.Settings{Endpoint: "https://huggingface.co", Offline: true, Cache: "/c"}},
-		{"a home of its own", map[string]string{"HF_HUB_OFFLINE": "0", "HF_HOME": "/x"}, hub.Settings{Endpoint: "https://huggingface.co", Cache: filepath.Join("/x", "hub")}},
-		{"caches elsewhere", map[string]string{"XDG_CACHE_HOME": "/y"}, hub.Settings{Endpoint: "https://huggingface.co", Cache: filepath.Join("/y", "huggingface", "hub")}},
+		{"nothing set", nil, under("/h/.cache/huggingface")},
+		{"a mirror", map[string]string{"HF_ENDPOINT": "https://hub.example/", "HF_TOKEN": " t ", "HF_TOKEN_PATH": "/t", "HF_HUB_CACHE": "/c"},
+			hub.Settings{Endpoint: "https://hub.example", Token: "t", Saved: "/t", Cache: "/c"}},
+		{"offline", map[string]string{"HF_HUB_OFFLINE": "yes", "HF_HUB_CACHE": "/c", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, hub.Settings{Endpoint: "https://huggingface.co", Offline: true, Cache: "/c"}},
+		{"a home of its own", map[string]string{"HF_HUB_OFFLINE": "0", "HF_HOME": "/x"}, under("/x")},
+		{"caches elsewhere", map[string]string{"XDG_CACHE_HOME": "/y"}, under("/y/huggingface")},
 	} {
 		if got := hub.FromEnvironment(func(k string) string { return c.env[k] }, "/h"); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -293,6 +299,27 @@ func TestTokenStays(t *testing.T) {
 	}
 	if given != "Bearer secret" || seen != "" {
 		t.Errorf("the hub was given %q and the other host %q", given, seen)
+	}
+}
+
+// The token that a login saved is sent where no other is given.
+func TestSavedToken(t *testing.T) {
+	for saved, want := range map[string]string{"kept\n": "Bearer kept", "": "", "two words": ""} {
+		path := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(path, []byte(saved), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		given := ""
+		r := &repository{listed: func(_ http.ResponseWriter, q *http.Request) bool {
+			given = q.Header.Get("Authorization")
+			return false
+		}}
+		if _, err := r.open(t, func(s *hub.Settings) { s.Saved = path }); err != nil {
+			t.Fatal(err)
+		}
+		if given != want {
+			t.Errorf("%q saved: %q given, want %q", saved, given, want)
+		}
 	}
 }
 

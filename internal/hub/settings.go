@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 type Settings struct {
 	Endpoint string // HF_ENDPOINT; empty: no hub is asked
 	Token    string // HF_TOKEN; sent to the endpoint's own host and to no other
+	Saved    string // the file in which "hf auth login" keeps a token, for where there is no other; may be empty
 	Offline  bool   // HF_HUB_OFFLINE
 	Cache    string // HF_HUB_CACHE; empty: there is none
 
@@ -39,18 +42,42 @@ func FromEnvironment(getenv func(string) string, home string) Settings {
 	if s.Endpoint == "" {
 		s.Endpoint = "https://huggingface.co"
 	}
-	if s.Cache != "" {
-		return s
-	}
-	switch base, caches := first("HF_HOME"), first("XDG_CACHE_HOME"); {
+	base := first("HF_HOME")
+	switch caches := first("XDG_CACHE_HOME"); {
 	case base != "":
-		s.Cache = filepath.Join(base, "hub")
 	case caches != "":
-		s.Cache = filepath.Join(caches, "huggingface", "hub")
+		base = filepath.Join(caches, "huggingface")
 	case home != "":
-		s.Cache = filepath.Join(home, ".cache", "huggingface", "hub")
+		base = filepath.Join(home, ".cache", "huggingface")
+	}
+	if s.Saved = first("HF_TOKEN_PATH"); s.Saved == "" && base != "" {
+		s.Saved = filepath.Join(base, "token")
+	}
+	if truth(first("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+		s.Saved = ""
+	}
+	if s.Cache == "" && base != "" {
+		s.Cache = filepath.Join(base, "hub")
 	}
 	return s
+}
+
+// token is the token to send: the one given, else the saved one.
+func (s Settings) token() string {
+	if s.Token != "" || s.Saved == "" {
+		return s.Token
+	}
+	const longest = 4096
+	f, err := os.Open(s.Saved)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, longest))
+	if token := strings.TrimSpace(string(text)); err == nil && !strings.ContainsAny(token, " \r\n\t") {
+		return token
+	}
+	return ""
 }
 
 // truth is what huggingface_hub takes for yes.
@@ -76,10 +103,12 @@ func (s Settings) pause() time.Duration {
 	return 300 * time.Millisecond
 }
 
-// Name is a repository of the hub at a revision: org/name@revision.
+// Name is a repository of the hub at a revision, and one of its files where the
+// repository holds several models: org/name@revision:file.
 type Name struct {
 	Owner, Model string
 	Revision     string // a branch, a tag or a commit; "main" where none is given
+	File         string // a path, or a part of a file's name as "Q4_K_M"; may be empty
 }
 
 // plain reports whether a text is of letters, digits and the given marks, does
@@ -103,19 +132,21 @@ func isCommit(text string) bool {
 	return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// ParseName reads org/name, org/name@revision, and the address of a model's
-// page. It is false for a text that cannot be one.
+// ParseName reads org/name, org/name@revision, either with :file after it, and
+// the address of a model's page. It is false for a text that cannot be one.
 func ParseName(text string) (Name, bool) {
 	for _, start := range []string{"https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"} {
 		text = strings.TrimPrefix(text, start)
 	}
+	text, file, selects := strings.Cut(text, ":")
 	repository, rev, has := strings.Cut(strings.TrimSuffix(text, "/"), "@")
 	if !has {
 		rev = "main"
 	}
 	owner, model, slash := strings.Cut(repository, "/")
 	fine := slash && plain(owner, "-_.", 96) && plain(model, "-_.", 96) && plain(rev, "-_./", 250)
-	return Name{owner, model, rev}, fine && !strings.Contains(repository, "--")
+	fine = fine && (!selects || plain(file, "-_./", 250))
+	return Name{owner, model, rev, file}, fine && !strings.Contains(repository, "--")
 }
 
 // Repository is the name without the revision.
@@ -123,10 +154,14 @@ func (n Name) Repository() string { return n.Owner + "/" + n.Model }
 
 // String is the name as a person writes it.
 func (n Name) String() string {
-	if n.Revision == "main" {
-		return n.Repository()
+	text := n.Repository()
+	if n.Revision != "main" {
+		text += "@" + n.Revision
 	}
-	return n.Repository() + "@" + n.Revision
+	if n.File != "" {
+		text += ":" + n.File
+	}
+	return text
 }
 
 // fault is an error about a repository.

@@ -175,10 +175,9 @@ func (a *assembly) unpack(out *model.Tensor, shape []int64, logical int64) bool 
 		out.Packed = out.Shape
 	}
 	out.Shape = shape
-	if len(shape) > 1 && out.Packed[0] != shape[0] && logical%max(1, out.Packed[0]) == 0 && len(out.Packed) == len(shape) {
-		if rows, ok := bytesize.Mul(shape...); ok && rows != logical {
-			out.Shape = append([]int64{out.Packed[0]}, shape[1:]...)
-		}
+	// Some experts of a layer may be packed and others not.
+	if whole, fits := bytesize.Mul(shape...); fits && whole != logical {
+		out.Shape = append([]int64{out.Packed[0]}, shape[1:]...)
 	}
 	return true
 }

@@ -39,6 +39,8 @@ type contents struct {
 	files  []string // weight files, without an index
 	parts  []string // of a GGUF model
 	aside  []string // weights in other formats, which are the same model again
+
+	projectors []string // towers that llama.cpp loads beside a GGUF model
 }
 
 // sort finds which files of a folder are the model. Formats are never summed:
@@ -69,9 +71,10 @@ func (c *contents) sort(folder string, files []string) error {
 			names = append(names, s[0])
 		}
 		return source.InField(folder, "", "has %d GGUF models: %s", len(names), several(names)).
-			WithHint("name one of the files")
+			WithHint("name one of the files; of a repository on the hub, write a part of its name after a colon: org/name:Q4_K_M")
 	}
 	c.aside = slices.Concat(consolidated, torch)
+	c.projectors = projectorsOf(files)
 	for _, s := range ggufs {
 		c.aside = append(c.aside, s...)
 	}
@@ -131,11 +134,25 @@ func torchOf(files []string) []string {
 	return list
 }
 
+// isProjector reports whether a GGUF file is a tower with its projector, by the
+// part that llama.cpp's converter puts into its name.
+func isProjector(name string) bool { return strings.Contains(name, "mmproj") }
+
+func projectorsOf(files []string) []string {
+	var list []string
+	for _, name := range files {
+		if strings.HasSuffix(name, ".gguf") && isProjector(name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // sets is the GGUF models of a folder, each with its parts.
 func sets(files []string) [][]string {
 	var list [][]string
 	for _, name := range files {
-		if !strings.HasSuffix(name, ".gguf") || strings.Contains(name, "mmproj") || strings.Contains(name, "imatrix") {
+		if !strings.HasSuffix(name, ".gguf") || isProjector(name) || strings.Contains(name, "imatrix") {
 			continue
 		}
 		part, split := gguf.ParsePartName(name)
@@ -199,6 +216,9 @@ func (c contents) setAside(folder source.Folder, name string, read result) (*mod
 	m := read.model
 	if len(c.aside) > 0 {
 		m.Warnings = append(m.Warnings, warning("other_formats_aside", "%s: %s hold the weights in another format and do not count", folder.Name(), several(c.aside)))
+	}
+	if len(c.projectors) > 0 && c.kind == ggufKind {
+		m.Warnings = append(m.Warnings, warning("projector_aside", "%s: %s is loaded beside the model for images or sound, and does not count", folder.Name(), several(c.projectors)))
 	}
 	if m.Name == "" {
 		m.Name = name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"floodmark/internal/hub"
@@ -21,7 +22,8 @@ type Options struct {
 
 // Model reads the model that a name means. The first of these counts: a file
 // or folder of that path; a repository of the hub, org/name or
-// org/name@revision; a name of the catalogue, as "llama-3.1-8b".
+// org/name@revision, with :file after it for one of several GGUF models as in
+// org/name:Q4_K_M; a name of the catalogue, as "llama-3.1-8b".
 //
 // A repository that the hub does not give, but that the catalogue has, is read
 // from there, with a warning.
@@ -55,7 +57,33 @@ func fromHub(ctx context.Context, name hub.Name, s hub.Settings) (*model.Model, 
 	if err != nil {
 		return nil, err
 	}
+	if name.File != "" {
+		return fromSelected(ctx, folder, name)
+	}
 	return fromFolder(ctx, folder, name.Repository())
+}
+
+// fromSelected reads one file of a repository, or the one GGUF model whose name
+// has that part.
+func fromSelected(ctx context.Context, folder source.Folder, name hub.Name) (*model.Model, error) {
+	files, err := folder.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(files, name.File) {
+		return fromFile(ctx, folder, name.File, name.Repository())
+	}
+	var found []string
+	for _, set := range sets(files) {
+		if strings.Contains(strings.ToLower(set[0]), strings.ToLower(name.File)) {
+			found = append(found, set[0])
+		}
+	}
+	if len(found) != 1 {
+		return nil, source.InField(name.String(), "", "is %d of the GGUF models there: %s", len(found), several(found)).
+			WithHint("write the whole name of the file after the colon")
+	}
+	return fromFile(ctx, folder, found[0], name.Repository())
 }
 
 // fromCatalogue reads a name that is neither a path nor a repository.

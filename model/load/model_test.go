@@ -93,3 +93,27 @@ func TestModelRefuses(t *testing.T) {
 		t.Errorf("%v is not fs.ErrNotExist", err)
 	}
 }
+
+// A repository may hold one model in many GGUF files; a part of a name after a
+// colon chooses, as llama.cpp's -hf does.
+func TestSelectedFile(t *testing.T) {
+	data, err := os.ReadFile("../../internal/gguf/testdata/python.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	settings := serve(t, folder(t, map[string]any{"a-Q4_K_M.gguf": text, "a-Q8_0.gguf": text, "mmproj-a.gguf": text, "config.json": llama}))
+	for name, want := range map[string]string{
+		"org/model:q8_0":               "",
+		"org/model:a-Q4_K_M.gguf":      "",
+		"org/model:config.json":        "",
+		"org/model:Q5_K_M":             "is 0 of the GGUF models there",
+		"org/model:Q":                  "is 2 of the GGUF models there",
+		"org/model@main:a-Q4_K_M.gguf": "",
+	} {
+		m, err := load.Model(context.Background(), name, load.Options{Hub: settings})
+		if want == "" && (err != nil || m.WeightsBytes().Low() == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/internal/checklist"
 	"floodmark/model"
 	"floodmark/model/load"
 )
@@ -23,6 +24,7 @@ func without(list []entry, name string) []entry {
 // A head is the embedding again, a copy of it, or its own. What is tied is
 // loaded once, however often the files store it.
 func TestHeads(t *testing.T) {
+	checklist.Covers(t, 180)
 	all := llamaTensors(dtype.BF16)
 	const head, once = 2 * 32 * 8, 2 * llamaParameters
 	for _, c := range []struct {
@@ -89,6 +91,7 @@ func replace(more ...entry) []entry {
 // bytes are the file's, and scales are metadata. The configuration may say how
 // they are packed, or nothing.
 func TestPacked(t *testing.T) {
+	checklist.Covers(t, 29, 178)
 	const matrix = 8 * 8
 	type size = []int64
 	for _, c := range []struct {

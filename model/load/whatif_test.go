@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"floodmark/bytesize"
+	"floodmark/internal/checklist"
 	"floodmark/model/load"
 )
 
@@ -36,6 +37,7 @@ func TestMixtures(t *testing.T) {
 // Another format for the weights changes what is stored, and nothing of what
 // the layers compute.
 func TestWithFormatChangesWeightsOnly(t *testing.T) {
+	checklist.Covers(t, 225)
 	m, err := load.Model(context.Background(), "llama-3.2-1b", load.Options{})
 	if err != nil {
 		t.Fatal(err)
