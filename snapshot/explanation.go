@@ -16,6 +16,7 @@ type Explanation struct {
 	named    map[uint32]string // allocations that the program named while they lived
 	verdicts []Verdict         // the distinct ones
 	of       []uint8           // by allocation: index into verdicts
+	states   map[int64]int     // how much optimizer state lasts, by size
 }
 
 // Explain decides what each allocation of a recording is for. Evidence is taken
@@ -31,6 +32,7 @@ func (s *Snapshot) Explain(r *Recording) *Explanation {
 	for a := range x.of {
 		x.set(a, x.judge(a), known)
 	}
+	x.states = x.lasting(account.CategoryOptimizerState)
 	x.residents(known)
 	return x
 }
@@ -193,31 +195,63 @@ func (x *Explanation) Compose(entry int, scope account.Scope) Composition {
 	return c
 }
 
-// replacements finds optimizer state that a running step has made anew while the
-// tensor of that size which it replaces is still held: for that time there are
-// two of one.
+// replacements finds optimizer state that a running step has made anew while it
+// still holds what that replaces: there are then more tensors of a size than
+// before the trace or at its end, and the newest are the second copies.
 func (x *Explanation) replacements(alive []uint32, entry int) map[uint32]bool {
 	pass, l := x.lives.passAt(entry), x.lives
 	if l.passes[pass] != optimizerStep {
 		return nil
 	}
-	old := map[int64]int{}
+	more := map[int64]int{}
+	for size, n := range x.states {
+		more[size] = -n
+	}
 	for _, a := range alive {
-		replaced := !l.kept(int(a)) && int(l.freedIn[a]) == pass
-		if replaced && (l.birth[a] == never || int(l.bornIn[a]) < pass) && x.Verdict(a).Category == account.CategoryOptimizerState {
-			old[x.r.Timeline.Allocs[a].Requested]++
+		if x.Verdict(a).Category == account.CategoryOptimizerState {
+			more[x.r.Timeline.Allocs[a].Requested]++
 		}
 	}
 	second := map[uint32]bool{}
-	for _, a := range alive {
+	for _, a := range slices.Backward(alive) {
 		made := l.birth[a] != never && int(l.bornIn[a]) == pass
 		size := x.r.Timeline.Allocs[a].Requested
-		if made && old[size] > 0 && x.Verdict(a).Category == account.CategoryOptimizerState {
+		if made && more[size] > 0 && x.Verdict(a).Category == account.CategoryOptimizerState {
 			second[a] = true
-			old[size]--
+			more[size]--
 		}
 	}
 	return second
+}
+
+// lasting is how many allocations of a category live before the first entry or
+// at the end, whichever are more, by size.
+func (x *Explanation) lasting(c account.Category) map[int64]int {
+	l := x.lives
+	before, after := map[int64]int{}, map[int64]int{}
+	for a := range x.of {
+		if x.Verdict(uint32(a)).Category != c {
+			continue
+		}
+		size := x.r.Timeline.Allocs[a].Requested
+		if l.birth[a] == never {
+			before[size]++
+		}
+		if l.kept(a) {
+			after[size]++
+		}
+	}
+	if total(after) > total(before) {
+		return after
+	}
+	return before
+}
+
+func total(count map[int64]int) (bytes int64) {
+	for size, n := range count {
+		bytes += size * int64(n)
+	}
+	return bytes
 }
 
 func sortedShares(shares map[account.Category]*Share) []Share {

@@ -102,7 +102,7 @@ func (r *residents) trained() map[int64]int {
 	if len(r.gradients) > 0 {
 		return r.gradients
 	}
-	states, resident, half := r.lasting(account.CategoryOptimizerState), map[int64]int{}, map[int64]int{}
+	states, resident, half := r.x.states, map[int64]int{}, map[int64]int{}
 	for _, s := range r.sizes {
 		resident[s.size], half[s.size] = len(s.allocs), len(s.allocs)/2
 	}
@@ -136,29 +136,6 @@ func divided(states, resident map[int64]int) map[int64]int {
 	return nil
 }
 
-// lasting is how many allocations of a category live before the first entry or
-// at the end, whichever are more, by size.
-func (r *residents) lasting(c account.Category) map[int64]int {
-	l := r.x.lives
-	before, after := map[int64]int{}, map[int64]int{}
-	for a := range r.x.of {
-		if r.x.Verdict(uint32(a)).Category != c {
-			continue
-		}
-		size := r.x.r.Timeline.Allocs[a].Requested
-		if l.birth[a] == never {
-			before[size]++
-		}
-		if l.kept(a) {
-			after[size]++
-		}
-	}
-	if total(after) > total(before) {
-		return after
-	}
-	return before
-}
-
 // together is how many allocations of a category live at one time at most, by
 // size.
 func (r *residents) together(c account.Category) map[int64]int {
@@ -183,13 +160,6 @@ func (r *residents) together(c account.Category) map[int64]int {
 		}
 	}
 	return most
-}
-
-func total(count map[int64]int) (bytes int64) {
-	for size, n := range count {
-		bytes += size * int64(n)
-	}
-	return bytes
 }
 
 // giveTrained takes one resident for each trained weight, and one more for its
