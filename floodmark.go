@@ -13,6 +13,7 @@ import (
 	"floodmark/model/load"
 	"floodmark/parallel"
 	"floodmark/record"
+	"floodmark/replay"
 	"floodmark/workload"
 )
 
@@ -60,18 +61,30 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
 	}
-	p := &Prediction{Request: r, Engine: eager.Engine{}}
+	p := &Prediction{Request: r, Engine: engine(r.Workload)}
 	for _, plan := range plans {
 		in := estimate.Input{Model: r.Model, Plan: plan, Workload: &r.Workload, Memory: memory(r)}
 		result, err := p.Engine.Estimate(ctx, in)
 		if err != nil {
 			return nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
-		p.accounts = append(p.accounts, result.Timeline.Account())
+		run, err := replay.Simulate(ctx, result.Timeline, replay.DefaultOptions())
+		if err != nil {
+			return nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
+		}
+		p.accounts = append(p.accounts, replay.Account(result.Timeline, run, account.Calculated))
 		p.Capacity = result.Capacity
 	}
 	p.decide()
 	return p, nil
+}
+
+// engine is the one that the workload names, else plain PyTorch.
+func engine(w workload.Workload) estimate.Engine {
+	if w.Engine.Name == (eager.Serving{}).Name() {
+		return eager.Serving{}
+	}
+	return eager.Engine{}
 }
 
 // Accounts is one account a class of equal ranks.

@@ -1,10 +1,12 @@
-// Package eager predicts PyTorch's eager execution on one rank.
+// Package eager predicts generation without compilation on one rank: PyTorch's
+// plain loop as transformers runs it ([Engine]), and what any serving engine
+// must hold for the same work ([Serving]).
 //
-// In: estimate.Input. Out: a timeline of what is allocated: weights are one
-// allocation a tensor, born in model_load. What this version does not predict
-// (activations, logits, what the process holds outside the allocator) stands in
-// the timeline as an unknown with its reason, so that no total can pass for a
-// requirement.
+// In: an estimate.Input. Out: a timeline over model_load, prefill and decode.
+// Weights are allocations; what depends on kernels, on the software's version or
+// on the machine is an interval between what the fused form must hold and what
+// the unfused form can. What is not modelled stands there as an unknown with its
+// reason, so that no total can pass for a requirement.
 //
-// It knows no other engine, no card and no file format.
+// It knows no engine's budget, no card and no file format.
 package eager

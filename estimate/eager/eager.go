@@ -2,125 +2,105 @@ package eager
 
 import (
 	"context"
-	"fmt"
 
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/estimate"
+	"floodmark/estimate/outside"
+	"floodmark/estimate/state"
 	"floodmark/model"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
 
-// Engine is PyTorch without compilation or graph capture.
+// Engine is PyTorch's plain generation: transformers' generate, with the cache
+// that grows at every step.
 type Engine struct{}
 
 // Name is "eager".
 func (Engine) Name() string { return "eager" }
 
 // Formulas lists the rules that the figures of this engine name.
-func (Engine) Formulas() []account.Formula {
-	return []account.Formula{
-		{
-			ID:     "weights.stored",
-			Rule:   "the stored bytes of each tensor of the rank, shared storage once",
-			Source: "https://pytorch.org/docs/stable/tensor_attributes.html (element sizes)",
-			Worked: "7,000,000,000 elements of 2 bytes are 14,000,000,000 bytes",
-		},
-		{
-			ID:     kvFormula,
-			Rule:   "Σ layers: KV heads × (key + value dim) × positions × sequences × bytes of the format; K and V combined",
-			Source: "https://huggingface.co/docs/transformers/kv_cache",
-			Worked: "32 layers × 8 × (128 + 128) × 8,192 × 1 × 2 bytes = 1,073,741,824 bytes",
-		},
-	}
-}
+func (Engine) Formulas() []account.Formula { return formulas() }
 
 // Estimate lays out the timeline of one rank.
-func (e Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
-	b := &builder{in: in, tl: &timeline.Timeline{Ranks: in.Plan.Ranks, Device: -1, Streams: []string{"default"}}}
+func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+	return lay(in, plain(in.Workload.Engine)), nil
+}
+
+// Serving is a view of serving that no engine's own rules are in: the cache of
+// the declared sequences in whole, the compressed vector of latent attention,
+// fused attention over the positions of all sequences in one row.
+type Serving struct{}
+
+// Name is "serving".
+func (Serving) Name() string { return "serving" }
+
+// Formulas lists the rules that the figures of this engine name.
+func (Serving) Formulas() []account.Formula { return formulas() }
+
+// Estimate lays out the timeline of one rank.
+func (Serving) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+	return lay(in, serving()), nil
+}
+
+// The spans of a generation, after model_load.
+const (
+	loadSpan    = 0
+	prefillSpan = 1
+	decodeSpan  = 2
+)
+
+// lay writes the timeline. Terms are in the order in which they come to be.
+func lay(in estimate.Input, how manner) estimate.Result {
+	b := &builder{in: in, how: how, tl: &timeline.Timeline{Ranks: in.Plan.Ranks, Device: -1, Streams: []string{"default"}}}
+	b.context()
 	b.load()
 	switch in.Workload.Operation {
 	case workload.Load:
 	case workload.Generation:
 		b.span(account.PhasePrefill)
 		b.span(account.PhaseDecode)
-		b.cache()
-		b.warnBeyond()
+		b.generation()
 	default:
 		b.span(account.PhaseForward)
+		b.unmodelled()
 	}
-	b.unpredicted()
+	b.surroundings()
 	b.toTheEnd()
-	return estimate.Result{Timeline: b.tl}, nil
+	return estimate.Result{Timeline: b.tl}
+}
+
+// generation is what prefill and decode hold beside the weights.
+func (b *builder) generation() {
+	s := b.sizes()
+	work := newWork(b, s)
+	b.cache(s)
+	b.activations(work)
+	b.logits(s)
+	b.temporaries(work)
+	b.cached(work)
+	b.warnBeyond()
+}
+
+// unmodelled is the operations of which only the weights are predicted.
+func (b *builder) unmodelled() {
+	for _, t := range []struct {
+		id account.TermID
+		c  account.Category
+	}{{account.TermActivations, account.CategoryActivation}, {account.TermLogits, account.CategoryLogits}} {
+		b.row(t.id, t.c, 1, last, account.Unknown(string(t.id)+" of "+string(b.in.Workload.Operation)+" are not predicted by this version", b.requested("")))
+	}
+	b.row(account.TermAllocatorCache, account.CategoryAllocatorCache, 1, last, account.Unknown(
+		"what the allocator caches depends on activations, which are not predicted", account.Provenance{Origin: account.Calculated, Scope: account.Reserved}))
 }
 
 // builder writes one timeline.
 type builder struct {
-	in estimate.Input
-	tl *timeline.Timeline
-}
-
-// load is the phase in which every tensor of the rank is born.
-func (b *builder) load() {
-	terms := map[account.Category]uint32{}
-	unknown := map[account.Category]account.Figure{}
-	for _, local := range b.in.Plan.Tensors {
-		t := b.in.Model.Tensors[local.Tensor]
-		category := t.Role.Category()
-		term, seen := terms[category]
-		if !seen {
-			term = b.term(loadTerm(category), category, account.Provenance{
-				Origin: account.Calculated, Scope: account.Requested, Counter: "weights.stored", Source: b.sources()})
-			terms[category] = term
-		}
-		bytes, fits := t.Stored.Size(local.Shape)
-		if !fits {
-			unknown[category] = account.Unknown(model.WhyNoBytes(t), b.tl.Terms[term].Provenance)
-			continue
-		}
-		b.tl.Events = append(b.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: uint32(len(b.tl.Allocs))})
-		b.tl.Allocs = append(b.tl.Allocs, timeline.Alloc{Requested: bytes, Term: term, Stack: timeline.NoStack})
-	}
-	b.tl.Phases = append(b.tl.Phases, timeline.Span{Phase: account.PhaseModelLoad, Last: len(b.tl.Events)})
-	for _, category := range account.Categories() {
-		if f, ok := unknown[category]; ok {
-			b.bound(terms[category], 0, last, f)
-		}
-	}
-	b.notUnderstood(terms)
-}
-
-// notUnderstood makes the weights a lower bound where the reader of the model
-// met something that it does not know.
-func (b *builder) notUnderstood(terms map[account.Category]uint32) {
-	if len(b.in.Model.Unknown) == 0 {
-		return
-	}
-	term, seen := terms[account.CategoryParameter]
-	if !seen {
-		term = b.term(account.TermWeights, account.CategoryParameter, account.Provenance{Origin: account.Calculated, Scope: account.Requested})
-	}
-	u := b.in.Model.Unknown[0]
-	b.bound(term, 0, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
-}
-
-func loadTerm(c account.Category) account.TermID {
-	switch c {
-	case account.CategoryBuffer:
-		return account.TermBuffers
-	case account.CategoryQuantisationMetadata:
-		return account.TermQuantisationMetadata
-	}
-	return account.TermWeights
-}
-
-func (b *builder) sources() string {
-	if len(b.in.Model.Sources) == 0 {
-		return ""
-	}
-	return b.in.Model.Sources[0].Name
+	in  estimate.Input
+	how manner
+	tl  *timeline.Timeline
 }
 
 func (b *builder) span(p account.PhaseID) {
@@ -142,6 +122,11 @@ func (b *builder) bound(term uint32, first int, to int32, f account.Figure) {
 	b.tl.Bounds = append(b.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: to, Figure: f})
 }
 
+// row is a term of one bound.
+func (b *builder) row(id account.TermID, c account.Category, first int, to int32, f account.Figure) {
+	b.bound(b.term(id, c, f.Provenance), first, to, f)
+}
+
 // toTheEnd gives the bounds that are held to the end their last span.
 func (b *builder) toTheEnd() {
 	for i := range b.tl.Bounds {
@@ -151,104 +136,79 @@ func (b *builder) toTheEnd() {
 	}
 }
 
-// unpredicted writes a row for everything else that can hold bytes, so that
-// what is missing is seen.
-func (b *builder) unpredicted() {
-	row := func(id account.TermID, c account.Category, first int, f account.Figure) {
-		b.bound(b.term(id, c, f.Provenance), first, last, f)
-	}
-	requested := account.Provenance{Origin: account.Calculated, Scope: account.Requested}
-	process := account.Provenance{Origin: account.Calculated, Scope: account.Process}
-	if len(b.tl.Phases) > 1 {
-		row(account.TermActivations, account.CategoryActivation, 1,
-			account.Unknown("activations are not predicted by this version", requested))
-		row(account.TermLogits, account.CategoryLogits, 1,
-			account.Unknown("logits are not predicted by this version", requested))
-	}
-	row(account.TermGraphPools, account.CategoryGraphPool, 0,
-		account.Zero("eager execution captures no CUDA graph", requested))
-	row(account.TermCommunication, account.CategoryCommunication, 0,
-		account.Zero("one rank has nobody to talk to", process))
-	row(account.TermContext, account.CategoryContext, 0,
-		account.Unknown("the CUDA context and libraries are not predicted by this version", process))
-	row(account.TermAllocatorCache, account.CategoryAllocatorCache, 0,
-		account.Unknown("what the caching allocator holds unused is not predicted by this version",
-			account.Provenance{Origin: account.Calculated, Scope: account.Reserved}))
+// requested is the provenance of bytes that a rule of this package calculates.
+func (b *builder) requested(formula string) account.Provenance {
+	return account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: formula, Source: sourceOf(formula)}
 }
 
-// kvFormula is the id of the rule for the KV cache.
-const kvFormula = "kv.attention"
+// arch is the architecture under the rank; empty when no card is named.
+func (b *builder) arch() string { return b.in.Memory.Arch }
 
-// cache is the payload of the KV cache: after prefill it holds the context, and
-// by the end of decode what was generated too. A dimension that nobody declared
-// leaves a lower bound.
-func (b *builder) cache() {
-	p := account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: kvFormula,
-		Source: "https://huggingface.co/docs/transformers/kv_cache"}
-	term := b.term(account.TermKVCache, account.CategoryKVCache, p)
+// has reports a feature that the workload names.
+func (b *builder) has(f workload.Feature) bool {
+	for _, named := range b.in.Workload.Features {
+		if named == f {
+			return true
+		}
+	}
+	return false
+}
+
+// compute is the format in which the model computes.
+func (b *builder) compute() dtype.Format {
+	if f := b.in.Workload.Precision.Compute; f != dtype.Unknown {
+		return f
+	}
+	return b.in.Model.Compute
+}
+
+// dimensions of the work on this rank.
+type dimensions struct {
+	context, generated, sequences int64
+	encoder                       int64 // positions that cross-attention reads; negative when nobody said
+	missing                       string
+}
+
+// sizes reads the dimensions. Of an encoder and a decoder of text, the context
+// is the encoder's, and the decoder begins with one position.
+func (b *builder) sizes() dimensions {
 	declared := func(d workload.Dimension) int64 {
 		n, _ := b.in.Workload.Dimension(d)
 		return n
 	}
-	context, generated, sequences := declared(workload.Context), declared(workload.Generated), declared(workload.Sequences)
-	perPosition := b.perPosition(p)
-	payload := func(positions int64) account.Figure {
-		f := perPosition.Times(positions).Times(sequences)
-		if missing := b.in.Workload.Missing(); len(missing) > 0 {
-			return account.AtLeast(f.Low(), "the workload does not say: "+join(missing), p)
-		}
-		return f
+	d := dimensions{context: declared(workload.Context), generated: declared(workload.Generated), sequences: declared(workload.Sequences), encoder: -1}
+	if missing := b.in.Workload.Missing(); len(missing) > 0 {
+		d.missing = "the workload does not say: " + join(missing)
 	}
-	total, fits := bytesize.Add(context, generated)
-	b.bound(term, prefillSpan, prefillSpan, payload(context))
-	if !fits {
-		b.bound(term, decodeSpan, decodeSpan, account.Unknown(bytesize.ErrOverflow.Error(), p))
-		return
+	if b.encoderStack() && b.in.Plan.First {
+		d.encoder = d.context
+		d.context = 1
 	}
-	// The last generated position is never fed back, but its place is charged:
-	// engines reserve it, and one position is far below any margin.
-	b.bound(term, decodeSpan, decodeSpan, payload(total))
+	if n, ok := b.in.Workload.Dimension(workload.EncoderLength); ok {
+		d.encoder = n
+	}
+	return d
 }
 
-// The spans of a generation, after model_load.
-const (
-	prefillSpan = 1
-	decodeSpan  = 2
-)
-
-// warnBeyond says so when the lengths go beyond what the model declares.
-func (b *builder) warnBeyond() {
-	context, _ := b.in.Workload.Dimension(workload.Context)
-	generated, _ := b.in.Workload.Dimension(workload.Generated)
-	most := int64(b.in.Model.MaxPosition)
-	if total, fits := bytesize.Add(context, generated); most > 0 && (!fits || total > most) {
-		b.tl.Warnings = append(b.tl.Warnings, account.Warning{Code: "beyond_max_position",
-			Text: fmt.Sprintf("the workload's positions go beyond the %d that the model's configuration declares", most)})
+// encoderStack reports an encoder of text beside a decoder.
+func (b *builder) encoderStack() bool {
+	var encoder, decoder bool
+	for _, s := range b.in.Model.Stacks {
+		encoder = encoder || s.Kind == model.Encoder
+		decoder = decoder || s.Kind == model.Decoder
 	}
+	return encoder && decoder
 }
 
-func (b *builder) perPosition(p account.Provenance) account.Figure {
-	format := b.in.Workload.Precision.Cache
-	if format == dtype.Unknown {
-		format = b.in.Model.Compute
+// total is the positions of one sequence at the end; false on overflow.
+func (d dimensions) total() (int64, bool) { return bytesize.Add(d.context, d.generated) }
+
+// bounded is a figure of declared dimensions, or its low where some are missing.
+func (d dimensions) bounded(f account.Figure) account.Figure {
+	if d.missing != "" {
+		return account.AtLeast(f.Low(), d.missing, f.Provenance)
 	}
-	if format == dtype.Unknown {
-		return account.Unknown("neither the workload nor the model's configuration says in which format the cache is kept", p)
-	}
-	total := account.Exact(0, p)
-	for _, ref := range b.in.Plan.Layers {
-		stack := &b.in.Model.Stacks[ref.Stack]
-		for _, mixer := range stack.Layers[ref.Layer].Mixers {
-			a, ok := mixer.(model.Attention)
-			if !ok || a.Window > 0 || a.Chunk > 0 || a.Cross || !a.Causal || a.CacheOf >= 0 {
-				total = account.Sum(p, total, account.Unknown("this version predicts the cache of plain causal attention only", p))
-				continue
-			}
-			bytes, fits := format.Size([]int64{int64(a.KVHeads), int64(a.KeyDim) + int64(a.ValueDim)})
-			total = account.Sum(p, total, account.Checked(bytes, fits, p))
-		}
-	}
-	return total
+	return f
 }
 
 func join(dimensions []workload.Dimension) string {
@@ -260,4 +220,56 @@ func join(dimensions []workload.Dimension) string {
 		s += string(d)
 	}
 	return s
+}
+
+// context is the process before it holds anything of the model.
+func (b *builder) context() {
+	b.row(account.TermContext, account.CategoryContext, loadSpan, last, outside.Context(b.arch()))
+	b.row(account.TermCommunication, account.CategoryCommunication, loadSpan, last, b.communication())
+}
+
+func (b *builder) communication() account.Figure {
+	experts := false
+	for _, s := range b.in.Model.Stacks {
+		for _, l := range s.Layers {
+			if _, ok := l.FeedForward.(model.Experts); ok {
+				experts = true
+			}
+		}
+	}
+	return outside.Communicators(b.arch(), b.in.Plan.Mesh, experts)
+}
+
+// surroundings is what else the process can hold.
+func (b *builder) surroundings() {
+	graphs := account.Zero("no CUDA graph is captured: none was declared", account.Provenance{Origin: account.Calculated, Scope: account.Process})
+	switch {
+	case b.has(workload.TorchCompile):
+		graphs = account.Unknown("what torch.compile captures is not modelled", graphs.Provenance)
+	case b.has(workload.CUDAGraphs):
+		graphs = outside.Graphs(b.arch())
+	}
+	b.row(account.TermGraphPools, account.CategoryGraphPool, loadSpan, last, graphs)
+	for _, r := range b.in.Workload.Resident {
+		b.row(account.TermOtherProcesses, account.CategoryOther, loadSpan, last, account.Unknown(
+			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+	}
+}
+
+// stateOptions are how this manner keeps the state of sequences.
+func (b *builder) stateOptions(d dimensions) state.Options {
+	o := state.Options{Compute: b.compute(), Keys: b.in.Workload.Precision.Cache, PerHead: b.how.perHead, ConvWhole: b.how.convWhole, WholeWindows: b.how.wholeWindows}
+	if b.how.stateInCompute {
+		o.Recurrent = b.compute()
+	}
+	switch b.in.Workload.Cache {
+	case workload.Static:
+		o.Static, _ = d.total()
+		if s := b.in.Workload.Serving; s != nil {
+			o.Static = max(o.Static, s.MaxLength)
+		}
+	case workload.Offloaded:
+		o.Offloaded = true
+	}
+	return o
 }

@@ -1,0 +1,113 @@
+package eager
+
+import (
+	"floodmark/account"
+	"floodmark/model"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// load is the phase in which every tensor of the rank is born.
+func (b *builder) load() {
+	terms := map[account.Category]uint32{}
+	parts := map[account.Category][]account.Figure{}
+	var offloaded bool
+	for _, local := range b.in.Plan.Tensors {
+		t := b.in.Model.Tensors[local.Tensor]
+		category := t.Role.Category()
+		if _, seen := terms[category]; !seen {
+			terms[category] = b.weightsTerm(category)
+		}
+		figure := local.Bytes(t)
+		bytes, exact := figure.IsExact()
+		switch {
+		case b.has(workload.WeightOffload):
+			offloaded = true
+		case exact:
+			b.tl.Events = append(b.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: uint32(len(b.tl.Allocs))})
+			b.tl.Allocs = append(b.tl.Allocs, timeline.Alloc{Requested: bytes, Term: terms[category], Stack: timeline.NoStack})
+		default:
+			parts[category] = append(parts[category], figure)
+		}
+	}
+	b.tl.Phases = append(b.tl.Phases, timeline.Span{Phase: account.PhaseModelLoad, Last: len(b.tl.Events)})
+	for _, category := range account.Categories() {
+		if figures := parts[category]; len(figures) > 0 {
+			b.bound(terms[category], loadSpan, last, account.Sum(b.tl.Terms[terms[category]].Provenance, figures...))
+		}
+		if term, ok := terms[category]; ok && offloaded {
+			b.bound(term, loadSpan, last, account.Unknown("how many of the weights are offloaded is not modelled", b.tl.Terms[term].Provenance))
+		}
+	}
+	b.notUnderstood(terms)
+	b.adapters(terms)
+	b.incoming()
+}
+
+// weightsTerm is the term of a category of stored tensors.
+func (b *builder) weightsTerm(c account.Category) uint32 {
+	p := b.requested("weights.stored")
+	if len(b.in.Model.Sources) > 0 {
+		p.Source = b.in.Model.Sources[0].Name
+	}
+	id := account.TermWeights
+	switch c {
+	case account.CategoryBuffer:
+		id = account.TermBuffers
+	case account.CategoryQuantisationMetadata:
+		id = account.TermQuantisationMetadata
+	}
+	return b.term(id, c, p)
+}
+
+// weights is the term of the weights, made when no tensor did.
+func (b *builder) weights(terms map[account.Category]uint32) uint32 {
+	term, seen := terms[account.CategoryParameter]
+	if !seen {
+		term = b.weightsTerm(account.CategoryParameter)
+		terms[account.CategoryParameter] = term
+	}
+	return term
+}
+
+// notUnderstood makes the weights a lower bound where the reader of the model
+// met something that it does not know.
+func (b *builder) notUnderstood(terms map[account.Category]uint32) {
+	if len(b.in.Model.Unknown) == 0 || b.in.Model.Listed {
+		return
+	}
+	term := b.weights(terms)
+	u := b.in.Model.Unknown[0]
+	b.bound(term, loadSpan, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
+}
+
+func (b *builder) adapters(terms map[account.Category]uint32) {
+	if len(b.in.Workload.Adapters) == 0 {
+		return
+	}
+	term := b.weights(terms)
+	b.bound(term, loadSpan, last, account.Unknown("adapters beside the model are not predicted for generation by this version", b.tl.Terms[term].Provenance))
+}
+
+// incoming is what is on the device beside the tensors that stay there while
+// they are read: nothing when each is copied into its place, up to the largest
+// in whole when it is moved and then cut or cast, up to everything when whole
+// files are read onto the device.
+func (b *builder) incoming() {
+	p := b.requested(loadFormula)
+	most, all := int64(0), account.Exact(0, p)
+	for _, local := range b.in.Plan.Tensors {
+		bytes, known := b.in.Model.Tensors[local.Tensor].Bytes()
+		if !known {
+			b.row(account.TermTemporaries, account.CategoryTemporary, loadSpan, loadSpan, account.Unknown(model.WhyNoBytes(b.in.Model.Tensors[local.Tensor]), p))
+			return
+		}
+		most = max(most, bytes)
+		all = account.Sum(p, all, account.Exact(bytes, p))
+	}
+	f := account.Between(0, most, p)
+	if whole, known := all.High(); b.how.files && known {
+		f = account.Between(0, whole, p)
+	}
+	b.row(account.TermTemporaries, account.CategoryTemporary, loadSpan, loadSpan, f)
+}

@@ -1,0 +1,80 @@
+package eager
+
+import (
+	"strconv"
+	"strings"
+
+	"floodmark/workload"
+)
+
+// manner is what differs between ways of running the same model.
+type manner struct {
+	perHead        bool // latent attention caches the keys and values of each head
+	convWhole      bool // convolutions keep as many positions as they are wide
+	stateInCompute bool // Mamba's states are kept in the model's format
+	wholeWindows   bool // windows are cached whole
+
+	concatenates bool // each step of each layer copies the layer's cache
+	twice        bool // and the whole old cache outlives the step
+	repeats      bool // keys and values are repeated for each query head
+	masks        bool // a mask of all pairs of positions can exist
+	scores       bool // attention scores of a layer can exist at once
+	files        bool // whole weight files can be on the device while they are read
+
+	allLogits, lastLogits bool // logits of all positions, or of the last alone, can exist in prefill
+}
+
+// serving keeps what any engine must.
+func serving() manner { return manner{lastLogits: true} }
+
+// plain is transformers' generate at a version; an empty one is the newest. Each
+// rule names the change that it comes from.
+func plain(e workload.Engine) manner {
+	m := manner{perHead: true, convWhole: true, stateInCompute: true, concatenates: true, repeats: true, masks: true}
+	at := release(e.Version)
+	// Scaled dot-product attention became the default in 4.36
+	// (https://github.com/huggingface/transformers/pull/26572).
+	m.scores = at.before(4, 36)
+	// DynamicCache keeps windows whole before it had sliding layers
+	// (https://github.com/huggingface/transformers/pull/40039).
+	m.wholeWindows = at.before(4, 56)
+	// Tensors are moved one by one, but accelerate's loader, which these use, reads
+	// whole files onto the device
+	// (https://github.com/huggingface/accelerate/blob/v0.25.0/src/accelerate/utils/modeling.py).
+	m.files = e.Name == "autoawq" || e.Name == "autogptq"
+	// Tuples of the old and the new cache were alive together
+	// (https://github.com/huggingface/transformers/pull/30536).
+	m.twice = at.before(4, 41)
+	// num_logits_to_keep came in 4.45 and reached the last families in 4.54
+	// (https://github.com/huggingface/transformers/pull/31292, pull/39016).
+	m.allLogits = at.before(4, 54)
+	m.lastLogits = !at.before(4, 45)
+	return m
+}
+
+// version is a release; the zero one is the newest.
+type version struct {
+	major, minor int
+	known        bool
+}
+
+// release reads the first two numbers of a version.
+func release(text string) version {
+	parts := strings.SplitN(strings.TrimSpace(text), ".", 3)
+	if len(parts) < 2 {
+		return version{}
+	}
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return version{}
+	}
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return version{}
+	}
+	return version{major, minor, true}
+}
+
+func (v version) before(major, minor int) bool {
+	return v.known && (v.major < major || v.major == major && v.minor < minor)
+}

@@ -1,0 +1,199 @@
+package eager
+
+import (
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/model"
+	"floodmark/workload"
+)
+
+// work is what the layers of a rank make of their positions. Bytes are those of
+// one position.
+type work struct {
+	d        dimensions
+	width    int64 // bytes of an element
+	residual int64 // the widest residual stream
+	stages   []stage
+	heads    int64 // query heads of the widest attention
+	pair     int64 // key and value of all query heads, for one position
+	one      int64 // key or value of all KV heads of one layer, the wider, for one position
+	unknown  string
+}
+
+// stage is a point of a layer at which these tensors are alive together.
+type stage []int64
+
+// sum is the bytes of a stage; −1 when they do not fit in 63 bits.
+func (s stage) sum() int64 {
+	for _, n := range s {
+		if n < 0 {
+			return -1
+		}
+	}
+	if n, fits := bytesize.Add(s...); fits {
+		return n
+	}
+	return -1
+}
+
+// product multiplies sizes; −1 when they do not fit in 63 bits.
+func product(factors ...int64) int64 {
+	if n, fits := bytesize.Mul(factors...); fits {
+		return n
+	}
+	return -1
+}
+
+func newWork(b *builder, d dimensions) *work {
+	w := &work{d: d}
+	w.width, _ = b.compute().Size(nil)
+	if w.width == 0 {
+		w.unknown = "the model's configuration does not say in which format it computes"
+		return w
+	}
+	type shape struct {
+		stack int32
+		layer string
+	}
+	seen := map[shape]bool{}
+	for _, ref := range b.in.Plan.Layers {
+		s := &b.in.Model.Stacks[ref.Stack]
+		if s.Kind == model.Vision || s.Kind == model.Audio {
+			w.tower(b, s)
+			continue
+		}
+		layer := b.in.Plan.Layer(b.in.Model, ref)
+		if key := (shape{ref.Stack, describe(layer)}); !seen[key] {
+			seen[key] = true
+			w.layer(layer, int64(s.Width))
+		}
+	}
+	return w
+}
+
+// layer adds the stages of one layer in the unfused form. What the functions
+// around it hold stays alive: the embeddings that the loop began with, the
+// layer's input, and the stream after attention.
+func (w *work) layer(l model.Layer, hidden int64) {
+	r := product(hidden, w.width)
+	w.residual = max(w.residual, r)
+	held := stage{r, r, r}
+	// A norm in 32 bits makes two copies of the stream before the result.
+	w.stages = append(w.stages, append(stage{product(4, hidden), product(4, hidden), r}, held...))
+	for _, m := range l.Mixers {
+		w.mixer(m, held, r)
+	}
+	switch f := l.FeedForward.(type) {
+	case model.Dense:
+		w.dense(int64(f.Width), f.Gated, held, r)
+	case model.Experts:
+		w.experts(f, held, r)
+	}
+}
+
+// dense is the three products of a gated network, or the two of a plain one:
+// fused software holds the first two together, and so is no larger.
+func (w *work) dense(width int64, gated bool, held stage, r int64) {
+	f := product(width, w.width)
+	live := stage{r, f, f}
+	if gated {
+		live = append(live, f)
+	}
+	w.stages = append(w.stages, append(live, held...))
+}
+
+// experts is what the routed experts make of a position: its copies on their
+// way in and out, and the products of as many experts as one position uses. A
+// loop over experts holds no more, for all positions may choose the same one.
+func (w *work) experts(e model.Experts, held stage, r int64) {
+	used := int64(max(1, e.Active))
+	f := product(used, int64(e.Width), w.width)
+	live := stage{r, r, product(12, int64(e.Count)), product(used, r), product(used, r), f, f, f}
+	w.stages = append(w.stages, append(live, held...))
+	if e.SharedWidth > 0 {
+		w.dense(int64(e.SharedWidth), e.Gated, append(stage{r}, held...), r)
+	}
+}
+
+func (w *work) mixer(m model.Mixer, held stage, r int64) {
+	switch a := m.(type) {
+	case model.Attention:
+		heads, kv, key, value := int64(a.QueryHeads), int64(a.KVHeads), int64(a.KeyDim), int64(a.ValueDim)
+		w.attend(heads, product(heads, key, w.width), product(kv, key, w.width), product(kv, value, w.width), product(heads, value, w.width), held, r)
+	case model.LatentAttention:
+		heads := int64(a.QueryHeads)
+		q, v := product(heads, int64(a.NopeDim)+int64(a.RopeDim), w.width), product(heads, int64(a.ValueDim), w.width)
+		compressed := product(int64(a.QueryRank)+2*(int64(a.KVRank)+int64(a.RopeDim)), w.width)
+		w.attend(heads, q, q, v, v, append(stage{compressed, q, v}, held...), r)
+	case model.ShortConv:
+		inner := product(int64(a.Width), w.width)
+		w.stages = append(w.stages, append(stage{r, product(3, inner), inner, inner}, held...))
+	case model.Mamba, model.GatedDelta, model.LinearAttention:
+		w.unknown = "what recurrent layers compute with depends on kernels that are not modelled"
+	}
+}
+
+// attend is the stages of attention: query, key and value with their turned
+// copies; then the output beside them.
+func (w *work) attend(heads, q, k, v, out int64, held stage, r int64) {
+	w.heads = max(w.heads, heads)
+	w.pair = max(w.pair, stage{q, out}.sum())
+	w.one = max(w.one, k, v)
+	w.stages = append(w.stages,
+		append(stage{r, q, k, v, q, q, k}, held...),
+		append(stage{q, k, v, out, r}, held...))
+}
+
+// tower is a stack over images or sound. It runs only when the workload has
+// some, and how many positions they are is not known here.
+func (w *work) tower(b *builder, s *model.Stack) {
+	if n, ok := b.in.Workload.Dimension(workload.Images); ok && n > 0 || s.Kind == model.Audio {
+		w.unknown = "the positions that the tower " + s.Name + " runs over are not known"
+	}
+}
+
+// peak is the most that one position keeps alive in a layer.
+func (w *work) peak() int64 {
+	most := int64(0)
+	for _, s := range w.stages {
+		n := s.sum()
+		if n < 0 {
+			return -1
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// blocks is what one position needs when each size of tensor keeps as many
+// blocks as are ever alive at once: no size serves another.
+func (w *work) blocks() int64 {
+	most := map[int64]int64{}
+	for _, s := range w.stages {
+		count := map[int64]int64{}
+		for _, n := range s {
+			count[n]++
+			most[n] = max(most[n], count[n])
+		}
+	}
+	sum := int64(0)
+	for size, count := range most {
+		n, fits := bytesize.Mul(size, count)
+		total, adds := bytesize.Add(sum, n)
+		if !fits || !adds {
+			return -1
+		}
+		sum = total
+	}
+	return sum
+}
+
+// between is an interval of products; unknown when the high does not fit in 63
+// bits.
+func between(p account.Provenance, low int64, high ...int64) account.Figure {
+	n, fits := bytesize.Mul(high...)
+	if !fits {
+		return account.AtLeast(max(0, low), bytesize.ErrOverflow.Error(), p)
+	}
+	return account.Between(min(low, n), n, p)
+}
