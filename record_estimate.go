@@ -31,6 +31,9 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 	if p.Request.Model != nil {
 		warnings = append(warnings, p.Request.Model.Warnings...)
 	}
+	if c := p.Request.Card; c != nil && c.Note != "" {
+		warnings = append(warnings, account.Warning{Code: "card_chosen", Text: c.Note})
+	}
 	for _, a := range p.accounts {
 		warnings = append(warnings, a.Warnings...)
 	}

@@ -105,6 +105,10 @@ func errorRecord(err error, tool record.Tool) (*record.Error, int) {
 			r.Offset = &format.Offset
 		}
 	}
+	var name *device.NameError
+	if errors.As(err, &name) {
+		r.Hint = record.Text(name.Hint())
+	}
 	if errors.Is(err, record.ErrExists) {
 		r.Hint = record.Text("choose a new name for each result")
 	}

@@ -111,6 +111,8 @@ func capacityOf(d record.Device, s Style) string {
 	switch {
 	case reported == unknown:
 		return "whose capacity nobody has reported"
+	case d.Origin != nil && *d.Origin != "observed" && d.ReportedLowBytes != nil && *d.ReportedLowBytes == 0:
+		return "which reports at most " + s.amount(quantity{exact: d.ReportedHighBytes})
 	case d.Origin != nil && *d.Origin != "observed":
 		return "which reports " + reported + " (the low end is " + *d.Origin + ", not reported)"
 	}

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -117,7 +118,9 @@ func TestHostileIndexes(t *testing.T) {
 		})
 	}
 	_, err := ReadIndex(source.Bytes("index.json", []byte("[1]")))
-	refused(t, err, "not this format")
+	if refused(t, err, "is not an index"); !errors.Is(err, source.ErrNotThisFormat) {
+		t.Errorf("an array is not handed on: %v", err)
+	}
 }
 
 // large is a source that claims to be larger than it is.
