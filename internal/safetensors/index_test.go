@@ -1,8 +1,8 @@
 package safetensors
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
