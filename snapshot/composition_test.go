@@ -226,10 +226,24 @@ func renameFrames(t *testing.T, file string) {
 				}
 			}
 		}
+		if byStack := before.byStacks(r.Peaks().Requested.Entry); lost == 0 && byStack > 0 {
+			t.Errorf("%s, %s: stacks decided %d bytes, and none of them is unattributed without", filepath.Base(file), how, byStack)
+		}
 		if moved > 0 {
 			t.Errorf("%s, %s: %d bytes moved to another category, %d are unattributed", filepath.Base(file), how, moved, lost)
 		}
 	}
+}
+
+// byStacks is the bytes alive after an entry whose birth the trace shows and
+// whose category a stack decided.
+func (x *Explanation) byStacks(entry int) (bytes int64) {
+	for _, a := range x.AliveAt(entry) {
+		if e := x.Verdict(a).Evidence; (e == ByFrames || e == ByLifetime) && x.lives.birth[a] != never {
+			bytes += x.r.Timeline.Allocs[a].Requested
+		}
+	}
+	return bytes
 }
 
 // TestLabelsAreCategories keeps the tables of labels to the project's words.

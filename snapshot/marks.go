@@ -162,6 +162,7 @@ type marks struct {
 	// called a backward. Autograd's threads run no Python, so what they do has
 	// no stack.
 	offPython bool
+	methods   []uint32 // by frame: a number for its function and file
 }
 
 func markStacks(table *timeline.StackTable) marks {
@@ -172,13 +173,29 @@ func markStacks(table *timeline.StackTable) marks {
 		frames[i] = markFrame(rules, table.Function(uint32(i)), table.File(uint32(i)))
 		python, native = python || frames[i].python, native || frames[i].native
 	}
-	m, called := marks{stacks: make([]stackMarks, table.Len())}, false
+	m, called := marks{stacks: make([]stackMarks, table.Len()), methods: methodsOf(table)}, false
 	for k := range m.stacks {
 		m.stacks[k] = markStack(frames, table.Stack(uint32(k)))
 		called = called || m.stacks[k].activity == backward
 	}
 	m.offPython = python && !native && called
 	return m
+}
+
+// methodsOf numbers what frames run: two lines of one function have one number.
+func methodsOf(table *timeline.StackTable) []uint32 {
+	type method struct{ function, file string }
+	numbers, methods := map[method]uint32{}, make([]uint32, len(table.Frames))
+	for i := range methods {
+		key := method{table.Function(uint32(i)), table.File(uint32(i))}
+		number, known := numbers[key]
+		if !known {
+			number = uint32(len(numbers))
+			numbers[key] = number
+		}
+		methods[i] = number
+	}
+	return methods
 }
 
 func markStack(frames []frameMarks, stack []uint32) stackMarks {

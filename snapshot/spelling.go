@@ -82,7 +82,7 @@ func node(function string) string {
 // calls in every stack.
 func isCallPlumbing(function, file string) bool {
 	switch function {
-	case "_call_impl", "_wrapped_call_impl":
+	case "_call_impl", "_wrapped_call_impl", "_apply":
 		return strings.HasSuffix(file, "torch/nn/modules/module.py")
 	case "decorate_context":
 		return strings.HasSuffix(file, "torch/utils/_contextlib.py")

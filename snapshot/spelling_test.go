@@ -23,6 +23,7 @@ func TestSpell(t *testing.T) {
 		}, []string{"_to_copy", "to_dtype"}},
 		{"an autograd node", []string{"at::_ops::bmm::call(at::Tensor const&)", inNode, inEngine}, []string{"bmm", "MulBackward0"}},
 		{"AccumulateGrad", []string{"at::_ops::new_empty_strided::call(at::Tensor const&)", inAccumul, inEngine}, []string{"AccumulateGrad"}},
+		{"a module on its way to the device", []string{inTo, "_apply site-packages/torch/nn/modules/module.py:957", inMain}, []string{"convert (modules/module.py:1357)", "<module> (project/train.py:9)"}},
 		{"nothing that a reader can use", []string{"cudaMalloc", "start_thread"}, []string{"cudaMalloc"}},
 		{"no frames", nil, nil},
 	} {

@@ -258,9 +258,9 @@ func (x *Explanation) byOwner(a int) Verdict {
 
 // calls counts the frames of a stack that are in the function of a frame.
 func (x *Explanation) calls(stack, frame uint32) int {
-	table, n := &x.r.Timeline.Stacks, 0
-	for _, i := range table.Stack(stack) {
-		if i == frame || table.Function(i) == table.Function(frame) && table.File(i) == table.File(frame) {
+	n, method := 0, x.marks.methods[frame]
+	for _, i := range x.r.Timeline.Stacks.Stack(stack) {
+		if x.marks.methods[i] == method {
 			n++
 		}
 	}
