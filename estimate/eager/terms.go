@@ -28,10 +28,15 @@ func (b *builder) breaks() string {
 }
 
 // inPhase adds a figure of prefill and one of decode to a term. A feature that
-// breaks the model leaves their lows.
+// breaks the model leaves their lows. Where nothing is generated, decode holds
+// what prefill left and makes nothing.
 func (b *builder) inPhase(term uint32, prefill, decode account.Figure, reason string) {
 	if reason != "" {
 		prefill, decode = account.AtLeast(prefill.Low(), reason, prefill.Provenance), account.AtLeast(decode.Low(), reason, decode.Provenance)
+	}
+	id := b.tl.Terms[term].ID
+	if n, declared := b.in.Workload.Dimension(workload.Generated); declared && n == 0 && (id == account.TermActivations || id == account.TermLogits) {
+		decode = account.Zero("no position is generated", decode.Provenance)
 	}
 	b.bound(term, prefillSpan, prefillSpan, prefill)
 	b.bound(term, decodeSpan, decodeSpan, decode)
