@@ -6,6 +6,20 @@ import (
 	"strings"
 )
 
+// cachePrefix begins the name of a model's folder in the cache.
+const cachePrefix = "models--"
+
+// CacheName is the repository that a folder of the cache is of, by the folder's
+// name: models--org--name.
+func CacheName(folder string) (Name, bool) {
+	rest, is := strings.CutPrefix(folder, cachePrefix)
+	owner, model, two := strings.Cut(rest, "--")
+	if !is || !two {
+		return Name{}, false
+	}
+	return ParseName(owner + "/" + model)
+}
+
 // snapshot is the folder of the cache that holds a revision, and its commit;
 // false when there is none. A branch or tag is a file under refs that holds the
 // commit.
@@ -13,7 +27,7 @@ func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
 	if s.Cache == "" {
 		return "", "", false
 	}
-	repository := filepath.Join(s.Cache, "models--"+n.Owner+"--"+n.Model)
+	repository := filepath.Join(s.Cache, cachePrefix+n.Owner+"--"+n.Model)
 	id = n.Revision
 	if !isCommit(id) {
 		ref, err := os.Open(filepath.Join(repository, "refs", filepath.FromSlash(n.Revision)))

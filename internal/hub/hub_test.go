@@ -38,6 +38,15 @@ func TestParseName(t *testing.T) {
 	}
 }
 
+func TestCacheName(t *testing.T) {
+	for folder, want := range map[string]string{"models--org--name": "org/name", "models--gpt2": "", "datasets--org--name": "", "models--a--b--c": "", "org": ""} {
+		n, ok := hub.CacheName(folder)
+		if ok != (want != "") || ok && n.String() != want {
+			t.Errorf("%q is %q, %v; want %q", folder, n, ok, want)
+		}
+	}
+}
+
 func TestFromEnvironment(t *testing.T) {
 	under := func(base string) hub.Settings {
 		base = filepath.FromSlash(base)

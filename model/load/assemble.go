@@ -2,6 +2,7 @@ package load
 
 import (
 	"slices"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -15,18 +16,27 @@ type group struct {
 	name  string // with a star for the number of an expert
 	first int    // its place in weights.tensors
 	count int64
-
 	bytes int64
 }
 
 // groups gathers the tensors of experts. Those that differ in format or shape
-// stand alone.
+// stand alone, and so do those that share their storage.
 func (w *weights) groups() []group {
+	shared := map[int]bool{}
+	for _, t := range w.tensors {
+		if t.twin >= 0 {
+			shared[t.twin] = true
+		}
+	}
 	var list []group
 	known := map[string]int{}
 	for i, t := range w.tensors {
 		name := star(t.name)
-		if g, has := known[name]; has && t.twin < 0 {
+		if t.twin >= 0 || shared[i] {
+			list = append(list, group{name: name, first: i, count: 1, bytes: t.bytes})
+			continue
+		}
+		if g, has := known[name]; has {
 			first := w.tensors[list[g].first]
 			if first.format == t.format && slices.Equal(first.shape, t.shape) && first.bytes == t.bytes {
 				list[g].count++
@@ -144,24 +154,32 @@ func (a *assembly) describe(out *model.Tensor, at int32, g group) {
 	}
 	a.matched += g.bytes
 	logical, _ := c.Parameters()
-	if here, fits := bytesize.Mul(out.Shape...); !fits || here == logical {
+	here, fits := bytesize.Mul(out.Shape...)
+	if !fits || here == logical {
 		return
 	}
 	if bytes, known := c.Bytes(); known && bytes == g.bytes {
 		out.Shape, out.Stored, out.Packed = c.Shape, c.Stored, c.Packed
 		return
 	}
-	if g.count > 1 && len(c.Shape) > 1 && g.count != c.Shape[0] {
-		logical = logical / max(1, c.Shape[0]) * g.count
+	// Of the experts of a layer some may be stored otherwise than the rest.
+	shape := c.Shape
+	if strings.Contains(c.Name, "*") && len(shape) > 1 && g.count != shape[0] {
+		if shape = shape[1:]; g.count > 1 {
+			shape = append([]int64{g.count}, shape...)
+		}
+		if logical, _ = bytesize.Mul(shape...); logical == here {
+			return
+		}
 	}
-	if !a.unpack(out, c.Shape, logical) {
+	if !unpack(out, shape, logical) {
 		a.differs = append(a.differs, out.Name)
 	}
 }
 
 // unpack gives words of integers the shape of what is packed in them: from one
 // bit to eight an element.
-func (a *assembly) unpack(out *model.Tensor, shape []int64, logical int64) bool {
+func unpack(out *model.Tensor, shape []int64, logical int64) bool {
 	n, fits := out.Bytes()
 	if !fits || logical <= 0 || n*8 < logical || n > logical {
 		return false
@@ -175,10 +193,6 @@ func (a *assembly) unpack(out *model.Tensor, shape []int64, logical int64) bool 
 		out.Packed = out.Shape
 	}
 	out.Shape = shape
-	// Some experts of a layer may be packed and others not.
-	if whole, fits := bytesize.Mul(shape...); fits && whole != logical {
-		out.Shape = append([]int64{out.Packed[0]}, shape[1:]...)
-	}
 	return true
 }
 
@@ -280,6 +294,9 @@ func (a *assembly) tie() {
 
 // again is a tensor without storage of its own.
 func (a *assembly) again(c model.Tensor, to int32) int32 {
+	if root := a.made[to].TiedTo; root != model.NotTied {
+		to = root
+	}
 	c.TiedTo = to
 	c.Stored, c.Packed = a.made[to].Stored, nil
 	a.made = append(a.made, c)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"floodmark/internal/gguf"
+	"floodmark/internal/hub"
 	"floodmark/internal/source"
 	"floodmark/model"
 	"floodmark/model/ggufmodel"
@@ -34,6 +35,9 @@ func fromPath(ctx context.Context, path string) (*model.Model, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if info.IsDir() {
+		if name, is := hub.CacheName(filepath.Base(absolute(path))); is {
+			return fromHub(ctx, name, hub.Settings{Cache: filepath.Dir(absolute(path)), Offline: true})
+		}
 		return fromFolder(ctx, source.Dir(path), filepath.Base(absolute(path)))
 	}
 	return fromFile(ctx, source.Dir(filepath.Dir(path)), filepath.Base(path), filepath.Base(filepath.Dir(absolute(path))))

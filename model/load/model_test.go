@@ -117,3 +117,16 @@ func TestSelectedFile(t *testing.T) {
 		}
 	}
 }
+
+// A folder of the hub's cache is the model of its main revision.
+func TestCacheFolder(t *testing.T) {
+	snapshot := "models--org--name/snapshots/" + commit + "/"
+	root := folder(t, map[string]any{"models--org--name/refs/main": commit, snapshot + "config.json": llama, snapshot + "model.safetensors": llamaTensors(dtype.F32)})
+	m, err := load.Open(filepath.Join(root, "models--org--name"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, exact := m.WeightsBytes().IsExact(); m.Name != "org/name" || n != 4*llamaParameters || !exact {
+		t.Errorf("%s of %d bytes, exact %v", m.Name, n, exact)
+	}
+}
