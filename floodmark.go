@@ -110,6 +110,10 @@ func (p *Prediction) decide() {
 		}
 	}
 	v := fit.Decide(fit.Calculated, p.accounts, p.Budgets)
+	if v.Value == fit.Fits && p.Request.Workload.Operation == workload.Load {
+		v.Value = fit.CannotTell
+		v.Reasons = []string{"loading fits, and proves no more than that: the workload does not say what the model is to do (context, generated, sequences)"}
+	}
 	p.Verdict = &v
 }
 

@@ -233,3 +233,19 @@ func TestRanksThatDoNotDivideAreRefused(t *testing.T) {
 		t.Errorf("three ranks: %v", err)
 	}
 }
+
+// A model that loads proves only that its first allocations fit.
+func TestLoadingAloneProvesNoFit(t *testing.T) {
+	checklist.Covers(t, 1, 165)
+	card, err := FindCard("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Estimate(context.Background(), Request{ModelPath: "testdata/models/Llama-3.2-1B", Card: &card})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Verdict.Value != fit.CannotTell || !strings.Contains(p.Verdict.Reasons[0], "context, generated, sequences") {
+		t.Errorf("a model without a workload: %+v", p.Verdict)
+	}
+}
