@@ -36,6 +36,9 @@ func file(t testing.TB, architecture string, keys map[string]any, tensors []matr
 		case int:
 			short(4)
 			short(uint32(v))
+		case string:
+			short(8)
+			str(v)
 		case bool:
 			short(7)
 			text = append(text, map[bool]byte{false: 0, true: 1}[v])

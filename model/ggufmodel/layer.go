@@ -54,18 +54,24 @@ func (b *builder) mixers(d drawn) []model.Mixer {
 	var list []model.Mixer
 	switch {
 	case d.has("attn_kv_a_mqa"):
+		b.require(d.index, "attention.head_count", "attention.kv_lora_rank", "rope.dimension_count")
 		list = append(list, b.latent(d))
 	case d.has("attn_qkv") && (d.has("ssm_ba") || d.has("ssm_beta_alpha") || d.has("ssm_beta")):
+		b.require(d.index, "ssm.group_count", "ssm.time_step_rank", "ssm.state_size", "ssm.inner_size", "ssm.conv_kernel")
 		list = append(list, b.delta())
 	case d.has("attn_q") || d.has("attn_qkv"):
+		b.require(d.index, "attention.head_count", "embedding_length")
 		list = append(list, b.attention(d))
 	}
 	switch {
 	case d.has("ssm_in"):
+		b.require(d.index, "ssm.inner_size", "ssm.state_size", "ssm.conv_kernel")
 		list = append(list, b.mamba())
 	case d.has("shortconv.conv"):
+		b.require(d.index, "shortconv.l_cache")
 		list = append(list, model.ShortConv{Width: b.width, Kernel: b.number("shortconv.l_cache")})
 	case d.has("time_mix_key"):
+		b.require(d.index, "wkv.head_size")
 		size := max(1, b.number("wkv.head_size"))
 		list = append(list, model.LinearAttention{Heads: b.width / size, KeyDim: size, ValueDim: size, TokenShift: 2})
 	}
@@ -160,6 +166,7 @@ func (b *builder) delta() model.GatedDelta {
 // feedForward tells by the tensors what a layer does to each position.
 func (b *builder) feedForward(d drawn) model.FeedForward {
 	if d.has("ffn_gate_inp") {
+		b.require(d.index, "expert_count", "expert_used_count")
 		shared := b.number("expert_shared_count")
 		e := model.Experts{
 			Count: b.number("expert_count"), Active: b.number("expert_used_count"), Width: d.rows("ffn_up_exps"),

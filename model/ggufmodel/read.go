@@ -31,9 +31,13 @@ func Read(files []*gguf.File) (*model.Model, error) {
 		return nil, source.InField(first.Name, "general.architecture", "is absent, so what its tensors are for is not known").
 			WithHint("it may be an adapter or a file of importances: name the model")
 	}
+	if kind, _ := first.Value("general.type").Text(); kind == "adapter" {
+		return nil, source.InField(first.Name, "general.type", "is adapter: the file holds what is added to a model, not the model").
+			WithHint("name the base model, and the adapter as one of the workload")
+	}
 	b := &builder{
 		metadata: &metadata{file: first, architecture: architecture, used: map[string]bool{}},
-		model:    &model.Model{Type: architecture, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16, Quantised: nil},
+		model:    &model.Model{Type: architecture, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16},
 		stacks:   map[string]int32{}, doubted: map[string]bool{},
 	}
 	b.general()
@@ -178,6 +182,16 @@ func (b *builder) tie() {
 func (b *builder) float(key string) float64 {
 	f, _ := b.find(key).Float()
 	return f
+}
+
+// require notes the keys of a layer that are absent or 0, on which the size of
+// its state depends.
+func (b *builder) require(layer int, keys ...string) {
+	for _, key := range keys {
+		if b.at(key, layer, 0) == 0 {
+			b.doubt(key, "is absent or 0, and what the layers keep depends on it")
+		}
+	}
 }
 
 // doubt notes once what is not understood.

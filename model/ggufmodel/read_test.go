@@ -144,9 +144,25 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// A key that a layer's state depends on is never taken for 0.
+func TestAbsentKeys(t *testing.T) {
+	for tensor, want := range map[string]string{
+		"attn_q": "novel.attention.head_count", "attn_kv_a_mqa": "novel.attention.kv_lora_rank", "ssm_in": "novel.ssm.state_size",
+		"shortconv.conv": "novel.shortconv.l_cache", "time_mix_key": "novel.wkv.head_size", "ffn_gate_inp": "novel.expert_used_count",
+	} {
+		m := read(t, "novel", map[string]any{"embedding_length": 8}, in("blk.0", matrix{tensor, []int64{8, 8}}))
+		found := false
+		for _, u := range m.Unknown {
+			found = found || u.Field == want
+		}
+		if !found {
+			t.Errorf("%s: unknown %v, want %s among them", tensor, m.Unknown, want)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
-	f := file(t, "", nil, nil)
-	for name, files := range map[string][]*gguf.File{"no file": nil, "no architecture": {f}} {
+	for name, files := range map[string][]*gguf.File{"no file": nil, "no architecture": {file(t, "", nil, nil)}, "an adapter": {file(t, "llama", map[string]any{"general.type": "adapter"}, nil)}} {
 		_, err := ggufmodel.Read(files)
 		var e *source.FormatError
 		if !errors.As(err, &e) || strings.Contains(err.Error(), "%!") {
