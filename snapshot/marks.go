@@ -55,7 +55,7 @@ type frameRule struct {
 // https://github.com/vllm-project/vllm/tree/v0.8.5/vllm (worker/cache_engine.py,
 // model_executor) and
 // https://github.com/NVIDIA/Megatron-LM/tree/core_v0.12.0/megatron/core
-// (distributed/param_and_grad_buffer.py).
+// (optimizer, tensor_parallel/random.py).
 func frameRules() []frameRule {
 	return []frameRule{
 		{mark: zeroGrad, function: "zero_grad"},
@@ -85,14 +85,22 @@ func frameRules() []frameRule {
 		{mark: workspace, part: "at::cuda::getCUDABlasLtWorkspace"},
 		{mark: sharding, part: "_alloc_padded_unsharded_flat_param"},
 		{mark: sharding, part: "init_unsharded_param"},
-		{mark: communicating, file: "torch/distributed/"},
+		{mark: sharding, part: "alloc_all_gather_outputs"},
+		// Wrappers in torch/distributed stand in every stack of a sharded model;
+		// only what sends is communication.
+		{mark: communicating, file: "torch/distributed/distributed_c10d.py"},
+		{mark: communicating, file: "torch/distributed/_functional_collectives.py"},
+		{mark: communicating, file: "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"},
 		{mark: communicating, part: "c10d::"},
-		{mark: caching, part: "kv_cache"},
+		// Not every function that has a cache in its name makes it.
+		{mark: caching, part: "allocate_kv_cache"},
+		{mark: caching, part: "initialize_kv_cache_tensors"},
+		{mark: caching, part: "init_kv_cache"},
+		{mark: caching, part: "update_kv_cache"},
 		{mark: caching, file: "/cache_utils"},
 		{mark: caching, file: "/cache_engine.py"},
 		{mark: caching, file: "/kv_cache"},
 		{mark: feeding, file: "torch/utils/data/"},
-		{mark: feeding, part: "getitem_from_dataloader"},
 		{mark: capturing, file: "torch/cuda/graphs.py"},
 		{mark: capturing, file: "torch/_inductor/cudagraph_trees.py"},
 		{mark: castCache, file: "torch/amp/autocast_mode.py", function: "__exit__"},

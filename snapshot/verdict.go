@@ -113,7 +113,7 @@ func byPurpose(born stackMarks) (Verdict, bool) {
 }
 
 // cublasWorkspace is 2 × 4096 KiB + 8 × 16 KiB, PyTorch's default
-// CUBLAS_WORKSPACE_CONFIG up to compute capability 8.9: 8,519,680 bytes.
+// CUBLAS_WORKSPACE_CONFIG before Hopper: 8,519,680 bytes.
 // Source: parseChosenWorkspaceSize in
 // https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/cuda/CublasHandlePool.cpp
 const cublasWorkspace = (2*4096 + 8*16) << 10

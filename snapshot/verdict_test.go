@@ -53,6 +53,10 @@ func TestVerdictsByPurpose(t *testing.T) {
 		{"a workspace of cuBLAS", []string{inWorkspace, inModel, inMain}, account.CategoryWorkspace},
 		{"a module on its way to the device", []string{inTo, inMain}, account.CategoryParameter},
 		{"the backward of the loss", []string{inLoss, inEngine}, account.CategoryTemporary},
+		{"a forward under FSDP", []string{inModel, inCall, "forward site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py:800", inMain}, account.CategoryActivation},
+		{"a forward that reads a cache", []string{inSoftmax, inModel, "forward_with_kv_cache project/model.py:7", inMain}, account.CategoryActivation},
+		{"gradients in buckets of DDP", []string{"c10d::Reducer::initialize_buckets(std::vector<std::vector<unsigned long>>&&)", inMain}, account.CategoryCommunication},
+		{"the pool of vLLM's cache", []string{"_allocate_kv_cache site-packages/vllm/worker/cache_engine.py:83", inMain}, account.CategoryKVCache},
 		{"code that says nothing", []string{inUser, inMain}, account.CategoryUnattributed},
 		{"no frames", nil, account.CategoryUnattributed},
 	} {
