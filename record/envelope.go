@@ -13,6 +13,7 @@ type Kind string
 
 const (
 	KindEstimate   Kind = "estimate"
+	KindSolve      Kind = "solve"
 	KindSnapshot   Kind = "snapshot"
 	KindReplay     Kind = "replay"
 	KindLog        Kind = "log"

@@ -153,6 +153,8 @@ func New(kind Kind) any {
 	switch kind {
 	case KindEstimate:
 		return &Estimate{}
+	case KindSolve:
+		return &Solve{}
 	case KindSnapshot:
 		return &Snapshot{}
 	case KindReplay:
@@ -171,5 +173,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindError}
+	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindError}
 }

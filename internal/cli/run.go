@@ -185,7 +185,7 @@ which bytes it was.`,
 	flags.BoolVar(&s.json, "json", s.json, "print a record as JSON; errors too, on standard error")
 	flags.StringVarP(&s.output, "output", "o", "", "also write the record to this new `file`; an existing one is never overwritten")
 	flags.StringVar(&s.unit, "unit", "", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
-	root.AddCommand(newEstimate(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s))
+	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s))
 	return root
 }
 

@@ -26,6 +26,8 @@ func Text(w io.Writer, document any, s Style) error {
 	switch d := document.(type) {
 	case *record.Estimate:
 		estimate(&b, d, s)
+	case *record.Solve:
+		solve(&b, d, s)
 	case *record.Snapshot:
 		snapshot(&b, d, s)
 	case *record.Replay:

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/bytesize"
+	"floodmark/record"
+)
+
+func solve(b *strings.Builder, d *record.Solve, s Style) {
+	solution := d.Solution
+	name := strings.ReplaceAll(solution.Field, "_", " ")
+	switch {
+	case solution.Value != nil:
+		fmt.Fprintf(b, "%s · %s\n", s.verdict("fits", fmt.Sprintf("%s %s", name, bytesize.Group(*solution.Value))), solvedFor(d))
+	case solution.OpenValue != nil:
+		fmt.Fprintf(b, "%s · %s\n", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; up to %s cannot be excluded", name, bytesize.Group(*solution.OpenValue))), solvedFor(d))
+	default:
+		fmt.Fprintf(b, "%s · %s\n", s.verdict("does_not_fit", "no "+name+" fits"), solvedFor(d))
+	}
+	if left := s.amount(quantity{solution.RemainderBytes, solution.RemainderLowBytes, solution.RemainderHighBytes}); left != unknown {
+		fmt.Fprintf(b, "left over: %s\n", left)
+	}
+	b.WriteString(paragraph(s, "  ", "not more because "+solution.LimitReason))
+	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue > *solution.Value {
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf("up to %s cannot be excluded", bytesize.Group(*solution.OpenValue))))
+	}
+	if solution.RoomBytes == nil {
+		b.WriteString("\n")
+		estimate(b, &d.Estimate, s)
+	}
+}
+
+// solvedFor is the model, and the room or card that it is to fit in.
+func solvedFor(d *record.Solve) string {
+	where := text(d.Model.Name)
+	if d.Solution.RoomBytes != nil {
+		return fmt.Sprintf("%s, in %s for the cache of one rank", where, bytesize.Format(*d.Solution.RoomBytes, bytesize.GiB))
+	}
+	for _, r := range d.Ranks {
+		if r.Device != nil {
+			return where + " on " + r.Device.Name
+		}
+	}
+	return where
+}
