@@ -135,6 +135,8 @@ const (
 	TermKVCache              TermID = "kv_cache"
 	TermRecurrentState       TermID = "recurrent_state"
 	TermCommunication        TermID = "communication"
+	TermWorkspace            TermID = "workspace"
+	TermInput                TermID = "input"
 	TermGraphPools           TermID = "graph_pools"
 	TermContext              TermID = "context"
 	TermAllocatorRounding    TermID = "allocator_rounding"
