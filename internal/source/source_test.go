@@ -73,3 +73,42 @@ func TestDir(t *testing.T) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
+
+// Every read is bounded by what the file has and by what the reader wants.
+func TestReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := source.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Name() != path || s.Size() != 5 {
+		t.Errorf("%s has %d bytes", s.Name(), s.Size())
+	}
+	if data, err := source.ReadAll(s, 5); err != nil || string(data) != "hello" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := source.ReadAll(s, 4); err == nil || !strings.Contains(err.Error(), "more than the 4") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	if head, err := source.Head(s, 9); err != nil || string(head) != "hello" {
+		t.Errorf("%q, %v", head, err)
+	}
+	if _, err := source.Open(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a folder: %v", err)
+	}
+	if _, err := source.Open(path + "b"); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "open ") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	in, err := source.Input("-", strings.NewReader("hello"), 5)
+	if err != nil || in.Size() != 5 || in.Name() != "-" {
+		t.Errorf("from a stream: %v", err)
+	}
+	var f *source.FormatError
+	if _, err := source.Input("-", strings.NewReader("hello"), 4); !errors.As(err, &f) || f.Hint == "" {
+		t.Errorf("a stream that is too long: %v", err)
+	}
+}

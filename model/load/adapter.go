@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -263,13 +262,4 @@ func (a *Adapter) list(ctx context.Context, folder source.Folder) error {
 		return nil
 	}
 	return nil
-}
-
-// String says what the adapter is in a few words.
-func (c AdapterConfig) String() string {
-	kind := "LoRA"
-	if c.DoRA {
-		kind = "DoRA"
-	}
-	return fmt.Sprintf("%s of rank %d", kind, c.Rank)
 }
