@@ -41,7 +41,7 @@ func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
 	}
 	entry, known, _ := catalogue.Find(repository.Repository())
 	if !known || !strings.EqualFold(entry.ID, repository.Repository()) {
-		return nil, err
+		return nil, noPath(err)
 	}
 	m, wrong := fromEntry(entry)
 	if wrong != nil {
@@ -49,6 +49,16 @@ func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
 	}
 	m.Warnings = append(m.Warnings, warning("catalogue_instead_of_hub", "the sizes are those of the catalogue: %v", err))
 	return m, nil
+}
+
+// noPath adds to the hint of an error about a repository that its name may have
+// been meant as a path.
+func noPath(err error) error {
+	var f *source.FormatError
+	if errors.As(err, &f) && f.Hint != "" {
+		return f.WithHint("%s; there is no file or folder of that name here", f.Hint)
+	}
+	return err
 }
 
 // fromHub reads a repository.

@@ -79,7 +79,7 @@ func TestModelRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, hint string }{
 		{"qwen3", "is the beginning of several names: Qwen/Qwen3-0.6B, ", "write one of them"},
 		{"nothing-known", "is no file or folder, and no name of the catalogue", "llama-3.1-8b"},
-		{"org/other", "is not found on the hub", "org/name@revision"},
+		{"org/other", "is not found on the hub", "org/name@revision; there is no file or folder of that name here"},
 		{"org/model", "has no config.json and no weight file", "name a Hugging Face model folder"},
 	} {
 		_, err := load.Model(context.Background(), c.name, load.Options{Hub: settings})
