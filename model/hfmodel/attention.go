@@ -144,7 +144,9 @@ func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string
 			c.project(k, model.RoleValue, n["v"], a.hidden, value, model.RoleValueBias, bias)
 		}
 	}
-	c.project(k, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
+	if n["o"] != "" {
+		c.project(k, model.RoleAttentionOutput, n["o"], a.heads*a.valueDim, a.hidden, model.RoleAttentionOutputBias, outBias)
+	}
 	norm := k.attn.qkNorm != 0 && (k.attn.qkIf == "" || s.is(k.attn.qkIf))
 	if norm {
 		c.headNorms(k, n, a)

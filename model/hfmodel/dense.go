@@ -12,6 +12,7 @@ type dense struct {
 	key    string // another key of the width
 	adjust flag   // the width is two thirds of what is stated, rounded up to block_multiple_of
 	halved bool   // the configuration states both halves of the gate together
+	joined bool   // down also reads what the heads of attention made, which has no output projection of its own
 }
 
 // feed adds one dense feed-forward network of that width.
@@ -32,7 +33,11 @@ func (c scope) feed(s section, k *stack, hidden, width int64) model.Dense {
 		}
 		c.project(k, model.RoleUp, up, hidden, width, model.RoleUpBias, bias)
 	}
-	c.project(k, model.RoleDown, n["down"], width, hidden, model.RoleDownBias, bias)
+	inner := width
+	if k.ffn.joined {
+		inner += hidden
+	}
+	c.project(k, model.RoleDown, n["down"], inner, hidden, model.RoleDownBias, bias)
 	return model.Dense{Width: int(width), Gated: gated, Activation: s.text(keyAct), Bias: bias}
 }
 

@@ -34,6 +34,7 @@ type family struct {
 	rename   map[string]string
 	wrap     string   // before every name of a class that has a head, the head's aside
 	unsaid   string   // what checkpoints hold that no configuration of the family tells
+	converts string   // the format to which the class converts weights where the configuration declares none
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
 	stacks   []*stack // over the configuration itself
 	parts    []part   // over nested objects
@@ -79,6 +80,8 @@ type stack struct {
 	before     []piece
 	layer      []piece // further tensors of every layer
 	first      []piece // further tensors of the first layer
+	last       []piece // further tensors of the last layer
+	butLast    []piece // and of every layer but the last
 	after      []piece
 	heads      map[string][]piece // by what the class is used for, instead of a head over the vocabulary
 	repeated   string             // key: how many of the layers have weights, which the others use again

@@ -66,6 +66,10 @@ func goldens() []golden {
 		{"kimi_k3", 2_779_931_837_184, 1_560_860_324_864, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts: 11,122,432 in F32, 57,179,884,544 in BF16, 2,722,740,830,208 in 4 bits"},
 		{"llama_bnb8", 8_030_261_248, 9_086_705_888, index},
 		{"qwen3_mlx4", 14_768_307_200, 8_307_783_680, index},
+		{"qwen_72b", 72_287_920_128, 144_575_840_256, index},
+		{"flux1_dev", 11_901_408_320, 0, index + ", 23,802,816,640, in 16 bits"},
+		{"mochi_1", 10_027_677_744, 0, index + ", 40,110,710,976, in 32 bits"},
+		{"qwen_image", 20_430_401_088, 0, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts"},
 		{"qwen_vl_gptq", 9_656_935_168, 9_731_786_240, index},
 	}
 }

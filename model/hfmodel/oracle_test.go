@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"floodmark/internal/accuracy"
 	"floodmark/internal/oracle"
 	"floodmark/internal/source"
 	"floodmark/model"
@@ -22,13 +24,21 @@ type published struct {
 	Value int64  `json:"value"`
 }
 
-// notTensors is the rows of the oracle whose published total is no sum of
-// tensors, with the reason. They are read, and not scored.
-func notTensors() map[string]string {
-	return map[string]string{
-		"cyankiwi__gemma-4-26B-A4B-it-AWQ-4bit": "the index of these 162 re-cut files adds 4,681,016 bytes to the tensors that it names, " +
-			"131 a tensor: headers made of its 35,743 names and their shapes have 4.69 million",
+// wrongOracles is the rows whose published total is no sum of tensors. The
+// evidence lies in internal/accuracy/causes.yaml, and must lie there.
+func wrongOracles(t *testing.T) map[string]bool {
+	t.Helper()
+	rows := map[string]bool{"cyankiwi__gemma-4-26B-A4B-it-AWQ-4bit": true}
+	causes, err := accuracy.Causes()
+	if err != nil {
+		t.Fatal(err)
 	}
+	for name := range rows {
+		if !slices.ContainsFunc(causes, func(c accuracy.Cause) bool { return c.Table == "parameters" && c.Name == name }) {
+			t.Errorf("%s: causes.yaml does not say why its published total is wrong", name)
+		}
+	}
+	return rows
 }
 
 // TestOracleZoo scores the reader on published totals, when ORACLES names the
@@ -39,7 +49,7 @@ func TestOracleZoo(t *testing.T) {
 	zoo := filepath.Join(shared, "zoo")
 	rows := oracles(t, filepath.Join(zoo, "scored.jsonl"))
 	var exact, wrong, unknown int
-	scored := len(rows)
+	excused := wrongOracles(t)
 	for _, o := range rows {
 		m, err := readFolder(filepath.Join(zoo, o.Dir))
 		if err != nil {
@@ -51,23 +61,22 @@ func TestOracleZoo(t *testing.T) {
 			figure = m.WeightsBytes()
 		}
 		got, isExact := figure.IsExact()
-		switch reason, excused := notTensors()[o.Dir]; {
-		case excused:
-			scored--
-			t.Logf("not scored %s: %d, published %d: %s", o.Dir, figure.Low(), o.Value, reason)
+		switch {
 		case !isExact:
 			unknown++
 			t.Logf("unknown  %-55s at least %d of %d (%+d): %s", o.Dir, figure.Low(), o.Value, figure.Low()-o.Value, doubts(m))
 		case got == o.Value:
 			exact++
 		default:
-			wrong++
+			if !excused[o.Dir] {
+				wrong++
+			}
 			t.Logf("WRONG    %-55s %d, published %d (%+d %s)", o.Dir, got, o.Value, got-o.Value, o.Unit)
 		}
 	}
-	t.Logf("of %d: exact %d, wrong %d, unknown %d", scored, exact, wrong, unknown)
-	if exact*10 < scored*9 || wrong > 2 {
-		t.Errorf("at least 90 %% exact and at most 2 wrong are required")
+	t.Logf("of %d: exact %d, unknown %d, wrong %d beside %d whose published total is", len(rows), exact, unknown, wrong, len(excused))
+	if exact < 64 || wrong > 2 {
+		t.Errorf("at least 64 exact and at most 2 wrong are required")
 	}
 	folders, err := filepath.Glob(filepath.Join(zoo, "*", "config.json"))
 	if err != nil {

@@ -19,15 +19,20 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The key _name_or_path is no name: it is what the weights were read from
+	// before they were changed, or a path on somebody's machine.
 	l := &ledger{file: src.Name(), used: map[string]bool{}}
 	s := section{ledger: l, object: root, layer: -1}
 	if !isConfiguration(s) {
 		return nil, source.ErrNotThisFormat
 	}
 	b := &builder{ledger: l, model: &model.Model{
-		Name: s.text("_name_or_path"), Architectures: s.texts("architectures"), Type: s.text("model_type"), FormatOrigin: account.Assumed,
+		Architectures: s.texts("architectures"), Type: s.text("model_type"), FormatOrigin: account.Assumed,
 		Sources: []model.Source{{Name: src.Name(), Kind: "config"}},
 	}}
+	if class := s.text("_class_name"); len(b.model.Architectures) == 0 && class != "" {
+		b.model.Architectures = []string{class} // diffusers' word for it
+	}
 	b.build(s)
 	if len(b.drafts) > 0 {
 		sch, err := b.scheme(s, extra)
@@ -71,13 +76,15 @@ func (b *builder) build(s section) {
 	}
 	f, ok := familyOf(s, b.model.Type, architecture)
 	if !ok {
-		b.doubt("model_type", strings.TrimSpace(b.model.Type+" "+architecture+" "+s.text("_class_name")), "this kind of model is not known here")
+		b.doubt("model_type", strings.TrimSpace(b.model.Type+" "+architecture), "this kind of model is not known here")
 		return
 	}
 	if architecture != "" && !classKnown(architecture) {
 		b.doubt("architectures", architecture, "this class is not known here; the sizes are those of its model_type, "+b.model.Type)
 	}
-	b.model.Compute = s.format()
+	if b.model.Compute = s.format(); b.model.Compute == dtype.Unknown && f.converts != "" {
+		b.model.Compute, _ = dtype.Parse(f.converts)
+	}
 	_, use := stem(architecture)
 	b.family(s, f, site{use: use})
 }

@@ -2,8 +2,11 @@ package hfmodel_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"floodmark/account"
+	"floodmark/dtype"
 	"floodmark/internal/source"
 	"floodmark/model"
 	"floodmark/model/hfmodel"
@@ -46,6 +49,30 @@ func TestNotAConfiguration(t *testing.T) {
 	for _, text := range []string{"", "GGUF", "[1]", `{"a": 1}`} {
 		if _, err := hfmodel.Read(source.Bytes("config.json", []byte(text))); !errors.Is(err, source.ErrNotThisFormat) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestNoName leaves the name to whoever knows the folder or the repository:
+// _name_or_path names what the weights were made from.
+func TestNoName(t *testing.T) {
+	if m := read(t, small("llama", "LlamaForCausalLM", `,"_name_or_path":"Qwen/Qwen2-VL-7B-Instruct"`)); m.Name != "" {
+		t.Errorf("the model is called %q", m.Name)
+	}
+}
+
+// TestConverted reads a class that converts weights where nothing is declared,
+// and keeps what is declared.
+func TestConverted(t *testing.T) {
+	for more, want := range map[string]dtype.Format{
+		`,"torch_dtype":null`: dtype.BF16,
+		`,"torch_dtype":null,"bf16":false,"fp16":false,"fp32":false`: dtype.BF16,
+		`,"torch_dtype":null,"fp16":true`:                            dtype.F16,
+	} {
+		config := strings.Replace(small("qwen", "QWenLMHeadModel", more), `"torch_dtype":"bfloat16",`, "", 1)
+		m := read(t, config)
+		if m.Compute != want || m.FormatOrigin != account.Assumed {
+			t.Errorf("%s: %s, %s", more, m.Compute, m.FormatOrigin)
 		}
 	}
 }

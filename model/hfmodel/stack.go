@@ -114,6 +114,11 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 		if i == 0 {
 			c.pieces(e, k.first)
 		}
+		if int64(i) == count-1 {
+			c.pieces(e, k.last)
+		} else {
+			c.pieces(e, k.butLast)
+		}
 		b.model.Stacks[index].Layers = append(b.model.Stacks[index].Layers, layer)
 		if groups > 0 && i > 0 && int64(i)*groups/count == int64(i-1)*groups/count {
 			b.tie(from, first)
@@ -211,7 +216,7 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 		return c.attendCompressed(s, hidden)
 	case planned.mixing.attends() && k.latent != nil && s.or("kv_lora_rank", 0) > 0:
 		return c.attendLatent(s, k, hidden)
-	case planned.mixing.attends() && k.slot["o"] != "":
+	case planned.mixing.attends() && (k.slot["o"] != "" || k.ffn.joined):
 		return c.attention(s, k, planned)
 	}
 	c.doubt(s.path+"layer_types", string(planned.mixing), "a layer of this kind is not known in this family")
