@@ -3,9 +3,9 @@ package source
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"io/fs"
+	"os"
 	"strings"
-	"unicode"
 )
 
 // ErrNotThisFormat says that a file is of another format: the caller tries the
@@ -23,43 +23,23 @@ type FormatError struct {
 }
 
 // Error is "file: at byte N: field: message", leaving out what is unknown. The
-// hint is apart, for the edge to print on a line of its own. Field and message
-// may quote the file, so control characters in them, which could rewrite a
-// terminal, are escaped as Go does.
+// hint is apart, for the edge to print on a line of its own. Every part may
+// quote a file, and is made [Visible].
 func (e *FormatError) Error() string {
 	var b strings.Builder
 	if e.File != "" {
-		fmt.Fprintf(&b, "%s: ", e.File)
+		fmt.Fprintf(&b, "%s: ", Visible(e.File))
 	}
 	if e.Offset >= 0 {
 		fmt.Fprintf(&b, "at byte %d: ", e.Offset)
 	}
 	if e.Field != "" {
-		fmt.Fprintf(&b, "%s: ", visible(e.Field))
+		fmt.Fprintf(&b, "%s: ", Visible(e.Field))
 	}
-	b.WriteString(visible(e.Msg))
+	b.WriteString(Visible(e.Msg))
 	// The sentinel is for programs; the message says it in words.
 	if e.Err != nil && !errors.Is(e.Err, ErrNotThisFormat) {
 		fmt.Fprintf(&b, ": %v", e.Err)
-	}
-	return b.String()
-}
-
-// visible escapes what is not meant to be seen: control characters, and the
-// marks that turn the direction of text around.
-func visible(text string) string {
-	hidden := func(r rune) bool { return unicode.Is(unicode.C, r) }
-	if strings.IndexFunc(text, hidden) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if hidden(r) {
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-			continue
-		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }
@@ -82,4 +62,32 @@ func (e *FormatError) WithHint(format string, args ...any) *FormatError {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
+}
+
+// FileError is a file that the system would not open, read or write.
+type FileError struct {
+	File string
+	Err  error // what the system said, without the name of the call
+}
+
+// Error is "file: what the system said".
+func (e *FileError) Error() string { return Visible(e.File) + ": " + e.Err.Error() }
+
+// Unwrap is what the system said.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// OfFile is an error of the system as a [*FileError] about that file: the
+// system call and the path that it was given are taken out. It is nil for nil.
+func OfFile(file string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return &FileError{File: file, Err: err}
 }

@@ -31,7 +31,7 @@ func (d dir) Name() string { return string(d) }
 func (d dir) Files(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
-		return nil, plain(string(d), err)
+		return nil, OfFile(string(d), err)
 	}
 	var files []string
 	for _, e := range entries {

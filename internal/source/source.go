@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,32 +16,52 @@ type Source interface {
 	Size() int64  // in bytes
 }
 
-// Open opens a local file. A folder, a pipe or a device is refused: their size
-// is not known before they are read.
+// Open opens a local file. A folder, a pipe or a device is refused before it is
+// opened, because opening a pipe waits for whoever writes into it: their size is
+// not known before they are read.
 func Open(path string) (Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, OfFile(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, irregular(path, info.Mode())
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, plain(path, err)
+		return nil, OfFile(path, err)
 	}
-	info, err := f.Stat()
-	if err != nil {
+	// The file that was opened, whatever the name meant before.
+	if info, err = f.Stat(); err != nil {
 		f.Close()
-		return nil, plain(path, err)
+		return nil, OfFile(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		f.Close()
-		return nil, InField(path, "", "is not a regular file (%s)", info.Mode().Type())
+		return nil, irregular(path, info.Mode())
 	}
 	return &file{File: f, name: path, size: info.Size()}, nil
 }
 
-// plain takes the system call's name out of an error about a path.
-func plain(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
+// irregular refuses what is not a regular file, in words.
+func irregular(path string, mode fs.FileMode) error {
+	if mode.IsDir() {
+		return InField(path, "", "is not a regular file (a folder)").WithHint("name a file in it")
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return InField(path, "", "is not a regular file (%s)", kindOf(mode)).
+		WithHint("write its bytes to a file, or give them to explain on standard input: floodmark explain -")
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "of a special kind"
 }
 
 type file struct {
@@ -75,20 +94,22 @@ func ReadAll(s Source, limit int64) ([]byte, error) {
 		return nil, InField(s.Name(), "", "has %d bytes, more than the %d that such a file may have", s.Size(), limit)
 	}
 	data := make([]byte, s.Size())
-	if _, err := io.ReadFull(io.NewSectionReader(s, 0, s.Size()), data); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
-	}
-	return data, nil
+	return data, fill(s, data)
 }
 
 // Head reads the first n bytes, or all of them when there are fewer.
 func Head(s Source, n int64) ([]byte, error) {
-	n = min(n, s.Size())
-	data := make([]byte, n)
-	if _, err := io.ReadFull(io.NewSectionReader(s, 0, n), data); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+	data := make([]byte, min(n, s.Size()))
+	return data, fill(s, data)
+}
+
+// fill reads the first bytes of a source.
+func fill(s Source, data []byte) error {
+	_, err := io.ReadFull(io.NewSectionReader(s, 0, int64(len(data))), data)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return InField(s.Name(), "", "became shorter while it was read")
 	}
-	return data, nil
+	return OfFile(s.Name(), err)
 }
 
 // Stream is the source from its first byte on.
@@ -98,7 +119,7 @@ func Stream(s Source) io.Reader { return io.NewSectionReader(s, 0, s.Size()) }
 func Input(name string, r io.Reader, limit int64) (Source, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, OfFile(name, err)
 	}
 	if int64(len(data)) > limit {
 		return nil, InField(name, "", "is longer than the %d bytes that may come this way", limit).

@@ -26,6 +26,7 @@ func TestErrorsEscapeControlCharacters(t *testing.T) {
 		{"colours in a field", source.InField("f", "a\x1b[31mb", "is odd"), `f: a\x1b[31mb: is odd`},
 		{"a line break in a message", source.InField("f", "", "is %s", "x\r\ny"), `f: is x\r\ny`},
 		{"text turned around", source.InField("f", "a\u202eb", "is odd"), `f: a\u202eb: is odd`},
+		{"a file's name", source.AtByte("a\n\nFITS", 0, "is odd"), `a\n\nFITS: at byte 0: is odd`},
 		{"letters stay", source.InField("f", "größe", "是"), "f: größe: 是"},
 	} {
 		if got := c.err.Error(); got != c.want {
@@ -110,5 +111,43 @@ func TestReads(t *testing.T) {
 	var f *source.FormatError
 	if _, err := source.Input("-", strings.NewReader("hello"), 4); !errors.As(err, &f) || f.Hint == "" {
 		t.Errorf("a stream that is too long: %v", err)
+	}
+}
+
+// What is shown of foreign text cannot steer a terminal or begin a line.
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"größe 是 🙂 a\u00a0b":         "größe 是 🙂 a\u00a0b",
+		"a\nb\r\tc":                  `a\nb\r\tc`,
+		"\x00\x1b[2J\x7f":            `\x00\x1b[2J\x7f`,
+		"\u009b31m\u202e\ufeff":      `\u009b31m\u202e\ufeff`,
+		"a\u2028b\u2066c":            `a\u2028b\u2066c`,
+		"\U000e0041":                 `\U000e0041`,
+		"a\xffb\xc3":                 `a\xffb\xc3`,
+		"a replacement \ufffd stays": "a replacement \ufffd stays",
+	} {
+		got := source.Visible(text)
+		if got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+		if again := source.Visible(got); again != got {
+			t.Errorf("%q is shown as %q the second time", got, again)
+		}
+	}
+}
+
+// The words of the system, without the call and with the name once.
+func TestFileError(t *testing.T) {
+	_, err := source.Open(filepath.Join(t.TempDir(), "none"))
+	var f *source.FileError
+	if !errors.As(err, &f) || !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a file that is not there: %v", err)
+	}
+	if want := f.File + ": no such file or directory"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+	if source.OfFile("f", nil) != nil {
+		t.Error("nothing is an error")
 	}
 }
