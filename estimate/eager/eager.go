@@ -67,6 +67,7 @@ func lay(in estimate.Input, how manner) estimate.Result {
 		b.span(account.PhaseForward)
 		b.unmodelled()
 	}
+	b.cachedLoading()
 	b.surroundings()
 	b.toTheEnd()
 	return estimate.Result{Timeline: b.tl}
@@ -111,6 +112,16 @@ func (b *builder) span(p account.PhaseID) {
 func (b *builder) term(id account.TermID, c account.Category, p account.Provenance) uint32 {
 	b.tl.Terms = append(b.tl.Terms, account.Term{ID: id, Category: c, Provenance: p})
 	return uint32(len(b.tl.Terms) - 1)
+}
+
+// once is a term that several rules write to.
+func (b *builder) once(id account.TermID, c account.Category, p account.Provenance) uint32 {
+	for i, t := range b.tl.Terms {
+		if t.ID == id {
+			return uint32(i)
+		}
+	}
+	return b.term(id, c, p)
 }
 
 // last is the To of a bound that is held to the end: which span that is, is

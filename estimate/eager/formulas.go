@@ -9,7 +9,7 @@ import (
 // The ids of the rules that figures of this package name.
 const (
 	weightsFormula    = "weights.stored"
-	loadFormula       = "load.incoming"
+	bufferFormula     = "buffers.mask"
 	activationFormula = "activations.layer"
 	logitsFormula     = "logits.vocabulary"
 	temporaryFormula  = "temporaries.step"
@@ -25,9 +25,9 @@ func formulas() []account.Formula {
 			Worked: "7,000,000,000 elements of 2 bytes are 14,000,000,000 bytes",
 		},
 		{
-			ID:     loadFormula,
-			Rule:   "from nothing, when each tensor is copied into its place, to the largest tensor in whole, when it is moved and then cut or cast",
-			Worked: "a table of 200,064 × 3,072 × 2 bytes is 1,229,193,216 bytes",
+			ID:     bufferFormula,
+			Rule:   "releases before 4.42: up to one byte for each pair of positions that the model declares, where its class keeps a mask as a buffer",
+			Worked: "8,192 × 8,192 = 67,108,864 bytes",
 		},
 		{
 			ID:     activationFormula,
@@ -41,7 +41,7 @@ func formulas() []account.Formula {
 		},
 		{
 			ID:     temporaryFormula,
-			Rule:   "workspaces of matrix libraries; in decode up to the key or value of one layer copied; keys and values repeated for each query head; the largest packed weight expanded",
+			Rule:   "while loading, from nothing to the largest tensor moved before it is cast; then workspaces of matrix libraries; in decode up to the key or value of one layer copied; keys and values repeated for each query head; the largest packed weight expanded",
 			Worked: "6,144 × 24,576 × (2 + 4) bytes = 905,969,664 bytes for a weight of 4 bits that is computed in 32",
 		},
 		{
@@ -61,8 +61,8 @@ func sourceOf(id string) string {
 	switch id {
 	case weightsFormula:
 		return "https://pytorch.org/docs/stable/tensor_attributes.html"
-	case loadFormula:
-		return "https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/modeling_utils.py"
+	case bufferFormula:
+		return "https://github.com/huggingface/transformers/blob/v4.35.0/src/transformers/models/gpt_bigcode/modeling_gpt_bigcode.py"
 	case activationFormula:
 		return "https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/models/llama/modeling_llama.py"
 	case logitsFormula:

@@ -2,7 +2,6 @@ package eager
 
 import (
 	"floodmark/account"
-	"floodmark/model"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
@@ -41,7 +40,10 @@ func (b *builder) load() {
 	}
 	b.notUnderstood(terms)
 	b.adapters(terms)
-	b.incoming()
+	if f := b.maskBuffer(); b.how.maskBuffers {
+		b.bound(b.once(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, last, f)
+	}
+	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, b.requested(temporaryFormula)), loadSpan, loadSpan, b.incoming())
 }
 
 // weightsTerm is the term of a category of stored tensors.
@@ -91,23 +93,30 @@ func (b *builder) adapters(terms map[account.Category]uint32) {
 
 // incoming is what is on the device beside the tensors that stay there while
 // they are read: nothing when each is copied into its place, up to the largest
-// in whole when it is moved and then cut or cast, up to everything when whole
-// files are read onto the device.
-func (b *builder) incoming() {
-	p := b.requested(loadFormula)
+// when it is moved and then cast, up to everything when whole files are read
+// onto the device. Ranks that share a tensor read their parts of it.
+func (b *builder) incoming() account.Figure {
+	p := b.requested(temporaryFormula)
 	most, all := int64(0), account.Exact(0, p)
 	for _, local := range b.in.Plan.Tensors {
-		bytes, known := b.in.Model.Tensors[local.Tensor].Bytes()
+		bytes := local.Bytes(b.in.Model.Tensors[local.Tensor])
+		high, known := bytes.High()
 		if !known {
-			b.row(account.TermTemporaries, account.CategoryTemporary, loadSpan, loadSpan, account.Unknown(model.WhyNoBytes(b.in.Model.Tensors[local.Tensor]), p))
-			return
+			return account.Unknown(bytes.Reason(), p)
 		}
-		most = max(most, bytes)
-		all = account.Sum(p, all, account.Exact(bytes, p))
+		most = max(most, high)
+		all = account.Sum(p, all, account.Exact(high, p))
 	}
-	f := account.Between(0, most, p)
 	if whole, known := all.High(); b.how.files && known {
-		f = account.Between(0, whole, p)
+		return account.Between(0, whole, p)
 	}
-	b.row(account.TermTemporaries, account.CategoryTemporary, loadSpan, loadSpan, f)
+	return account.Between(0, most, p)
+}
+
+// maskBuffer is a mask of all pairs of positions that a model's class keeps as a
+// buffer.
+func (b *builder) maskBuffer() account.Figure {
+	p := b.requested(bufferFormula)
+	n := int64(b.in.Model.MaxPosition)
+	return between(p, 0, n, n)
 }

@@ -19,6 +19,7 @@ type manner struct {
 	repeats      bool // keys and values are repeated for each query head
 	masks        bool // a mask of all pairs of positions can exist
 	scores       bool // attention scores of a layer can exist at once
+	maskBuffers  bool // a mask of all pairs of positions can be a buffer of the model
 	files        bool // whole weight files can be on the device while they are read
 
 	allLogits, lastLogits bool // logits of all positions, or of the last alone, can exist in prefill
@@ -48,6 +49,10 @@ func plain(e workload.Engine) manner {
 	// num_logits_to_keep came in 4.45 and reached the last families in 4.54
 	// (https://github.com/huggingface/transformers/pull/31292, pull/39016).
 	m.allLogits = at.before(4, 54)
+	// Masks were buffers of the model (GPTBigCode and GPT-2 since the first, Llama
+	// from 4.38), and are made for each batch since 4.42
+	// (https://github.com/huggingface/transformers/pull/27931).
+	m.maskBuffers = at.before(4, 42)
 	m.lastLogits = !at.before(4, 45)
 	return m
 }

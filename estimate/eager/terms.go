@@ -121,8 +121,8 @@ const samplingBytes = 4 + 4 + 8 + 4 + 1 + 8 + 4
 // repeated for each query head, and weights that are expanded to be used.
 func (b *builder) temporaries(w *work) {
 	p := b.requested(temporaryFormula)
-	term := b.term(account.TermTemporaries, account.CategoryTemporary, p)
-	always := account.Sum(p, outside.Workspaces(b.arch()), b.expanded(p))
+	term := b.once(account.TermTemporaries, account.CategoryTemporary, p)
+	always := account.Sum(p, outside.Workspaces(b.arch()), b.expanded(p, w.d))
 	prefill, decode := always, always
 	if b.how.concatenates && b.in.Workload.Cache != workload.Static {
 		copied := between(p, 0, w.d.sequences, w.longest(), w.one)
@@ -153,42 +153,41 @@ func (b *builder) wholeCache(p account.Provenance, d dimensions) account.Figure 
 }
 
 // expanded is the largest packed weight as it is used: kernels that compute on
-// packed weights expand none; others one at a time, to 16 bits, and
-// bitsandbytes in 4 bits to 16 and then to the 32 that it computes in unless
-// told otherwise; in 8 bits beside a second packed copy.
-func (b *builder) expanded(p account.Provenance) account.Figure {
-	var most int64
+// packed weights expand none; others one at a time, to 16 bits. bitsandbytes
+// makes of 8 bits a second packed copy beside it, and of 4 bits a copy in the 32
+// that it computes in unless told otherwise, with input and output.
+func (b *builder) expanded(p account.Provenance, d dimensions) account.Figure {
+	var most, edges int64
 	for _, local := range b.in.Plan.Tensors {
 		t := b.in.Model.Tensors[local.Tensor]
 		if t.Packed == nil && b.in.Model.Quantised == nil || t.Role.Category() != account.CategoryParameter || t.Role == model.RoleTokenEmbedding || t.Role == model.RoleHead {
 			continue
 		}
-		if n, fits := bytesize.Mul(local.Shape...); fits {
-			most = max(most, n)
+		if n, fits := bytesize.Mul(local.Shape...); fits && n > most {
+			most, edges = n, stage(local.Shape).sum()
 		}
 	}
-	if most == 0 {
+	q := b.in.Model.Quantised
+	switch {
+	case most == 0:
 		return account.Exact(0, p)
+	case q != nil && q.Method == "bitsandbytes" && q.Bits == 4:
+		return account.Sum(p, between(p, 0, most, 2+4), between(p, 0, d.context, d.sequences, edges, 4))
+	case q != nil && q.Method == "bitsandbytes":
+		return between(p, 0, most, 2+1)
 	}
-	each := int64(2)
-	if q := b.in.Model.Quantised; q != nil && q.Method == "bitsandbytes" {
-		each = 3
-		if q.Bits == 4 {
-			each = 6
-		}
-	}
-	return between(p, 0, most, each)
+	return between(p, 0, most, 2)
 }
 
 // cached is what the allocator keeps of blocks that were freed: none when a
 // request took it all, and at most one block for each tensor of a layer that no
-// other of its size can serve. In decode it can keep all that prefill used; what
+// other of its size can serve, and what loading left. In decode it can keep all that prefill used; what
 // it keeps it gives back before a request fails.
 func (b *builder) cached(w *work) {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
-	term := b.term(account.TermAllocatorCache, account.CategoryAllocatorCache, p)
+	term := b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p)
 	beyond := w.blocks() - w.peak()
-	prefill := account.Sum(p, between(p, 0, max(0, beyond), w.d.context, w.d.sequences), account.Between(0, pools, p))
+	prefill := account.Sum(p, between(p, 0, max(0, beyond), w.d.context, w.d.sequences), account.Between(0, pools, p), b.incoming())
 	decode := prefill
 	for _, x := range b.tl.Bounds {
 		switch id := b.tl.Terms[x.Term].ID; {
@@ -204,6 +203,13 @@ func (b *builder) cached(w *work) {
 		prefill, decode = account.Unknown(bytesize.ErrOverflow.Error(), p), account.Unknown(bytesize.ErrOverflow.Error(), p)
 	}
 	b.inPhase(term, w.d.bounded(prefill), w.d.bounded(decode), first(b.breaks(), w.unknown))
+}
+
+// cachedLoading is what the allocator keeps beside the tensors while they are
+// loaded.
+func (b *builder) cachedLoading() {
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
+	b.bound(b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p), loadSpan, loadSpan, account.Between(0, pools, p))
 }
 
 // pools is what segments hold beside their blocks: one of 20 MiB for blocks of 1

@@ -142,8 +142,9 @@ func Graphs(arch string) account.Figure {
 }
 
 // Workspaces is what cuBLAS and cuBLASLt take from the allocator with their
-// first matrix product and keep: 8,519,680 bytes, 32 MiB on Hopper, and as much
-// again for cuBLASLt where it has its own.
+// first matrix product and keep: 8,519,680 bytes, 32 MiB on Hopper, for each pair
+// of a handle and a stream, of which recordings of one process hold one or two;
+// and 4 or 32 MiB more where cuBLASLt has its own.
 func Workspaces(arch string) account.Figure {
 	p := provenance(WorkspaceFormula, workspace, account.Allocated)
 	const small, large = 8_519_680, 32 << 20
@@ -151,11 +152,11 @@ func Workspaces(arch string) account.Figure {
 	case !cuda(arch):
 		return account.Unknown("workspaces of matrix libraries were not measured on "+arch, p)
 	case arch == "Hopper":
-		return account.Between(large, 2*large, p)
+		return account.Between(large, 3*large, p)
 	case arch == "Blackwell" || arch == "":
-		return account.Between(small, 2*large, p)
+		return account.Between(small, 3*large, p)
 	}
-	return account.Between(small, small+4*mib, p)
+	return account.Between(small, 2*small+4*mib, p)
 }
 
 // Formulas lists the rules.
@@ -167,7 +168,7 @@ func Formulas() []account.Formula {
 			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB"},
 		{ID: GraphFormula, Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
 			Worked: "H100: 0.51 to 1.86 GiB"},
-		{ID: WorkspaceFormula, Rule: "8,519,680 bytes; 33,554,432 on Hopper; twice where cuBLASLt has its own", Source: workspace,
+		{ID: WorkspaceFormula, Rule: "8,519,680 bytes, 33,554,432 on Hopper, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
 			Worked: "4,096 KiB × 2 + 16 KiB × 8 = 8,519,680 bytes"},
 	}
 }
