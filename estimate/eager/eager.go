@@ -26,7 +26,7 @@ func (Engine) Formulas() []account.Formula { return formulas() }
 
 // Estimate lays out the timeline of one rank.
 func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
-	return lay(in, plain(in.Workload.Engine)), nil
+	return lay(in, plain(in)), nil
 }
 
 // Serving is a view of serving that no engine's own rules are in: the cache of

@@ -4,7 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"floodmark/workload"
+	"floodmark/estimate"
+	"floodmark/model"
 )
 
 // manner is what differs between ways of running the same model.
@@ -30,7 +31,8 @@ func serving() manner { return manner{lastLogits: true} }
 
 // plain is transformers' generate at a version; an empty one is the newest. Each
 // rule names the change that it comes from.
-func plain(e workload.Engine) manner {
+func plain(in estimate.Input) manner {
+	e := in.Workload.Engine
 	m := manner{perHead: true, convWhole: true, stateInCompute: true, concatenates: true, repeats: true, masks: true}
 	at := release(e.Version)
 	// Scaled dot-product attention became the default in 4.36
@@ -46,15 +48,37 @@ func plain(e workload.Engine) manner {
 	// Tuples of the old and the new cache were alive together
 	// (https://github.com/huggingface/transformers/pull/30536).
 	m.twice = at.before(4, 41)
-	// num_logits_to_keep came in 4.45 and reached the last families in 4.54
-	// (https://github.com/huggingface/transformers/pull/31292, pull/39016).
-	m.allLogits = at.before(4, 54)
+	// num_logits_to_keep came in 4.45 with Llama's form and had reached all classes
+	// of that form by 4.48; older forms compute all logits in every release
+	// (https://github.com/huggingface/transformers/pull/31292,
+	// https://github.com/huggingface/transformers/blob/v4.52.4/src/transformers/models/gptj/modeling_gptj.py).
+	m.allLogits = at.before(4, 48) || !gated(in.Model)
+	m.lastLogits = !at.before(4, 45)
 	// Masks were buffers of the model (GPTBigCode and GPT-2 since the first, Llama
 	// from 4.38), and are made for each batch since 4.42
 	// (https://github.com/huggingface/transformers/pull/27931).
 	m.maskBuffers = at.before(4, 42)
-	m.lastLogits = !at.before(4, 45)
 	return m
+}
+
+// gated reports Llama's form: a decoder whose feed-forward networks all have a
+// gate.
+func gated(m *model.Model) bool {
+	for _, s := range m.Stacks {
+		for _, l := range s.Layers {
+			switch f := l.FeedForward.(type) {
+			case model.Dense:
+				if s.Kind == model.Decoder && !f.Gated {
+					return false
+				}
+			case model.Experts:
+				if s.Kind == model.Decoder && !f.Gated {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // version is a release; the zero one is the newest.
