@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"unicode"
+	"unicode/utf16"
 
 	"floodmark/internal/source"
 )
@@ -16,11 +19,9 @@ import (
 // ErrExists says that a result file is already there. It is never overwritten.
 var ErrExists = errors.New("already exists and is never overwritten")
 
-// MaxBytes bounds a record that is read back.
-const MaxBytes = 256 << 20
-
-// Encode writes a record as indented JSON with a final newline. Lists that are
-// nil become empty ones.
+// Encode writes a record as indented JSON with a final newline, in one call.
+// Lists that are nil become empty ones, and what could steer a terminal is
+// escaped.
 func Encode(w io.Writer, record any) error {
 	v := reflect.ValueOf(record)
 	if v.Kind() == reflect.Pointer {
@@ -29,10 +30,36 @@ func Encode(w io.Writer, record any) error {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)
 	fillLists(c)
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(c.Interface())
+	if err := enc.Encode(c.Interface()); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeHidden(b.Bytes()))
+	return err
+}
+
+// escapeHidden escapes the characters of valid JSON that are not meant to be
+// seen and that encoding/json leaves as they are: DEL, the controls of C1 and
+// the marks that turn text around. They can only stand within strings.
+func escapeHidden(data []byte) []byte {
+	hidden := func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }
+	if bytes.IndexFunc(data, hidden) < 0 {
+		return data
+	}
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		if !hidden(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.Bytes()
 }
 
 // fillLists gives every nil slice and map of an addressable value an empty one.
@@ -65,9 +92,9 @@ func fillLists(v reflect.Value) {
 // [Create] asks again.
 func Free(path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: %w", path, ErrExists)
+		return source.OfFile(path, ErrExists)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return source.OfFile(path, err)
 	}
 	return nil
 }
@@ -83,68 +110,21 @@ func Create(path string, record any) error {
 func CreateFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: %w", path, ErrExists)
+		return source.OfFile(path, ErrExists)
 	}
 	if err != nil {
-		return err
+		return source.OfFile(path, err)
 	}
 	_, err = f.Write(b.Bytes())
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = cmp.Or(err, f.Sync(), f.Close())
 	if err != nil {
 		os.Remove(path)
-		return fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
-}
-
-// Read reads a record of any kind and returns a pointer to its type. It returns
-// [source.ErrNotThisFormat] for JSON that is no record.
-func Read(src source.Source) (any, error) {
-	head, err := source.Head(src, 64)
-	if err != nil {
-		return nil, err
-	}
-	if trimmed := bytes.TrimLeft(head, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return nil, source.ErrNotThisFormat
-	}
-	data, err := source.ReadAll(src, MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	var envelope struct {
-		Schema        string `json:"schema"`
-		SchemaVersion int    `json:"schema_version"`
-		Kind          Kind   `json:"kind"`
-	}
-	if err := json.Unmarshal(data, &envelope); err != nil || envelope.Schema != Schema {
-		return nil, source.ErrNotThisFormat
-	}
-	if envelope.SchemaVersion > Version {
-		return nil, source.InField(src.Name(), "schema_version", "is %d, and this program reads up to %d", envelope.SchemaVersion, Version).
-			WithHint("use a newer floodmark")
-	}
-	document := New(envelope.Kind)
-	if document == nil {
-		return nil, source.InField(src.Name(), "kind", "%q is not a kind of record that this version reads", envelope.Kind)
-	}
-	if err := json.Unmarshal(data, document); err != nil {
-		return nil, malformed(src.Name(), err)
-	}
-	return document, nil
-}
-
-func malformed(file string, err error) error {
-	e := &source.FormatError{File: file, Offset: -1, Msg: "is not a well-formed record", Err: err}
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		e.Field, e.Offset, e.Err = wrong.Field, wrong.Offset, nil
-		e.Msg = fmt.Sprintf("is %s, expected %s", wrong.Value, wrong.Type)
-	}
-	return e
+	return source.OfFile(path, err)
 }
 
 // New is an empty record of a kind; nil for a kind that this version does not
