@@ -95,6 +95,36 @@ func TestMissingIsNamed(t *testing.T) {
 	}
 }
 
+// Text and vision dimensions are both kept: one set alone is incomplete.
+func TestBothModalitiesAreNeeded(t *testing.T) {
+	checklist.Covers(t, 7, 8, 9)
+	const text = "operation: generation\ninputs: {typical: {context: 8, generated: 1, sequences: 1"
+	for _, c := range []struct {
+		name, text string
+		beside     []Modality
+		want       string
+	}{
+		{"text for a model of text", text + "}}", nil, ""},
+		{"text for a model that sees", text + "}}", []Modality{Vision}, "images"},
+		{"no images, as declared", text + ", images: 0}}", []Modality{Vision}, ""},
+		{"images of no resolution", text + ", images: 2}}", []Modality{Vision}, "resolution"},
+		{"both", text + ", images: 2, resolution: 448}}", []Modality{Vision}, ""},
+		{"images alone", "operation: generation\ninputs: {typical: {images: 2, resolution: 448}}", []Modality{Vision}, "context generated sequences"},
+	} {
+		f, err := read(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, d := range f.Workload.Missing(c.beside...) {
+			names = append(names, string(d))
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: missing %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func FuzzFile(f *testing.F) {
 	f.Add(serving)
 	f.Add("operation: load")

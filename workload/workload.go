@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"slices"
+
 	"floodmark/account"
 	"floodmark/dtype"
 )
@@ -162,8 +164,16 @@ func (w *Workload) Dimension(d Dimension) (int64, bool) {
 	return largest, found
 }
 
+// Modality is a kind of input beside text.
+type Modality string
+
+// Vision is images.
+const Vision Modality = "vision"
+
 // Missing lists the dimensions that the operation needs and no input declares.
-func (w *Workload) Missing() []Dimension {
+// A model that takes more than text needs the dimensions of both: of images
+// their number, 0 where there are none, and with any their resolution.
+func (w *Workload) Missing(beside ...Modality) []Dimension {
 	var need []Dimension
 	switch w.Operation {
 	case Generation:
@@ -172,6 +182,12 @@ func (w *Workload) Missing() []Dimension {
 		need = []Dimension{Context, MicroBatch}
 	case Evaluation:
 		need = []Dimension{Context, Batch}
+	}
+	if slices.Contains(beside, Vision) && len(need) > 0 {
+		need = append(need, Images)
+	}
+	if images, _ := w.Dimension(Images); images > 0 {
+		need = append(need, Resolution)
 	}
 	var missing []Dimension
 	for _, d := range need {
