@@ -36,10 +36,12 @@ func none(formula string) account.Figure { return account.Exact(0, provenance(fo
 
 func unknown(formula, why string) account.Figure { return account.Unknown(why, provenance(formula)) }
 
-// kept is payload and reservation of one mixer.
-func (k *keeper) kept(m model.Mixer) (payload, reserved account.Figure) {
+// kept is payload and reservation of one mixer. Positions of a decoder are
+// cached; elsewhere only those of causal attention are.
+func (k *keeper) kept(m model.Mixer, stack model.StackKind) (payload, reserved account.Figure) {
 	switch a := m.(type) {
 	case model.Attention:
+		a.Causal = a.Causal || stack == model.Decoder
 		return k.attention(a)
 	case model.LatentAttention:
 		return k.latent(a)
@@ -186,7 +188,7 @@ func (k *keeper) widest(m *model.Model, plan parallel.RankPlan) account.Figure {
 	for _, ref := range plan.Layers {
 		var layer []account.Figure
 		for _, mixer := range plan.Layer(m, ref).Mixers {
-			_, reserved := k.kept(mixer)
+			_, reserved := k.kept(mixer, m.Stacks[ref.Stack].Kind)
 			layer = append(layer, reserved)
 		}
 		list = append(list, account.Sum(provenance(AttentionFormula), layer...))

@@ -68,7 +68,7 @@ func Of(m *model.Model, plan parallel.RankPlan, o Options, at Lengths) State {
 	for _, ref := range plan.Layers {
 		stack := &m.Stacks[ref.Stack]
 		for _, mixer := range plan.Layer(m, ref).Mixers {
-			payload, reserved := k.kept(mixer)
+			payload, reserved := k.kept(mixer, stack.Kind)
 			s.Payload = account.Sum(s.Payload.Provenance, s.Payload, payload)
 			s.Reserved = account.Sum(s.Reserved.Provenance, s.Reserved, reserved)
 			s.Recurrent = account.Sum(s.Recurrent.Provenance, s.Recurrent, k.recurrent(mixer, int64(stack.Width)))

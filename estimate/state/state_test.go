@@ -51,8 +51,8 @@ func bf16() state.Options { return state.Options{Compute: dtype.BF16} }
 // Each kind of layer, with the number that its formula states.
 func TestKinds(t *testing.T) {
 	checklist.Covers(t, 48, 50)
-	window, shared, cross, encoder := attention(8, 64), attention(8, 64), attention(8, 128), attention(8, 64)
-	window.Window, shared.CacheOf, cross.Cross, encoder.Causal = 128, 0, true, false
+	window, shared, cross := attention(8, 64), attention(8, 64), attention(8, 128)
+	window.Window, shared.CacheOf, cross.Cross = 128, 0, true
 	latent := model.LatentAttention{QueryHeads: 128, KVRank: 512, NopeDim: 128, RopeDim: 64, ValueDim: 128}
 	sparse := latent
 	sparse.Indexer = &model.Indexer{Heads: 64, KeyDim: 128, TopK: 2048}
@@ -73,7 +73,6 @@ func TestKinds(t *testing.T) {
 		{"window", 1, window, bf16(), 8192, 262_144},
 		{"window that is not full", 1, window, bf16(), 100, 204_800},
 		{"cache of another layer", 4, shared, bf16(), 8192, 0},
-		{"encoder", 4, encoder, bf16(), 8192, 0},
 		{"cross-attention", 1, cross, bf16(), 8192, 6_557_696},
 		{"latent", 61, latent, bf16(), 4096, 287_834_112},
 		{"latent in FP8", 61, latent, fp8, 163_840, 35_136 * 163_840},
@@ -88,6 +87,17 @@ func TestKinds(t *testing.T) {
 		exact(t, c.name, s.Payload, c.want)
 		exact(t, c.name+" keeps no recurrent state", s.Recurrent, 0)
 	}
+}
+
+// An encoder caches nothing, and a decoder its positions, causal or not.
+func TestEncoder(t *testing.T) {
+	a := attention(8, 64)
+	a.Causal = false
+	m := stackOf(4, a)
+	at := state.Lengths{Sequences: 1, Positions: 8192}
+	exact(t, "decoder", state.Of(m, on(t, m, workload.Single()), bf16(), at).Payload, 4*8192*2048)
+	m.Stacks[0].Kind = model.Encoder
+	exact(t, "encoder", state.Of(m, on(t, m, workload.Single()), bf16(), at).Payload, 0)
 }
 
 // States of recurrent layers do not grow. llama.cpp keeps them in 32 bits;
