@@ -43,7 +43,8 @@ func (e *NameError) Hint() string {
 // unspecified ends the id of a record whose form factor was not reported.
 const unspecified = "-unspecified"
 
-// Find is the card of that name. A name matches in any case and with any
+// Find is the card of that name, or with a profile behind a colon a slice of it
+// ("a100-sxm4-80gb:3g.40gb"). A name matches in any case and with any
 // separators or none, by id ("rtx-4090", "RTX4090"), by what the driver reports
 // ("NVIDIA GeForce RTX 4090"), or by the words that tell it apart ("h100",
 // "A100-80", "H100 SXM" for an SXM5). The card with the fewest further words in
@@ -52,6 +53,13 @@ const unspecified = "-unspecified"
 // form factor open, the card found has the readings of all of them. Anything
 // else is a [*NameError].
 func Find(name string) (Card, error) {
+	if whole, profile, ok := strings.Cut(name, ":"); ok {
+		c, err := Find(whole)
+		if err != nil {
+			return Card{}, err
+		}
+		return c.partition(strings.ToLower(strings.TrimSpace(profile)))
+	}
 	cards, err := Catalogue()
 	if err != nil {
 		return Card{}, err
