@@ -1,18 +1,12 @@
 package eager
 
 import (
-	"fmt"
-
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/estimate/outside"
 	"floodmark/model"
 	"floodmark/workload"
 )
-
-// describe tells layers of one stack apart: two that hold the same tensors have
-// the same text.
-func describe(l model.Layer) string { return fmt.Sprint(l.Mixers, l.FeedForward) }
 
 // breaks is why a feature that the workload names makes activations unknown.
 func (b *builder) breaks() string {

@@ -51,11 +51,7 @@ func newWork(b *builder, d dimensions) *work {
 		w.unknown = "the model's configuration does not say in which format it computes"
 		return w
 	}
-	type shape struct {
-		stack int32
-		layer string
-	}
-	seen := map[shape]bool{}
+	seen := map[kind]bool{}
 	for _, ref := range b.in.Plan.Layers {
 		s := &b.in.Model.Stacks[ref.Stack]
 		if s.Kind == model.Vision || s.Kind == model.Audio {
@@ -63,12 +59,37 @@ func newWork(b *builder, d dimensions) *work {
 			continue
 		}
 		layer := b.in.Plan.Layer(b.in.Model, ref)
-		if key := (shape{ref.Stack, describe(layer)}); !seen[key] {
-			seen[key] = true
+		if k := kindOf(ref.Stack, layer); !seen[k] {
+			seen[k] = true
 			w.layer(layer, int64(s.Width))
 		}
 	}
 	return w
+}
+
+// kind tells layers of one stack apart: two of one kind work alike.
+type kind struct {
+	stack         int32
+	mixers        int
+	first, second model.Mixer
+	feed          model.FeedForward
+}
+
+func kindOf(stack int32, l model.Layer) kind {
+	k := kind{stack: stack, mixers: len(l.Mixers), feed: l.FeedForward}
+	for i, m := range l.Mixers {
+		if a, ok := m.(model.LatentAttention); ok {
+			a.Indexer = nil // each layer has its own, and none makes a stage
+			m = a
+		}
+		switch i {
+		case 0:
+			k.first = m
+		case 1:
+			k.second = m
+		}
+	}
+	return k
 }
 
 // layer adds the stages of one layer in the unfused form. What the functions
