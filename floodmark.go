@@ -24,7 +24,13 @@ type Request struct {
 	Workload  workload.Workload // without an operation: loading alone
 	Card      *device.Card      // the card under every rank; nil asks for no verdict
 	Platform  device.Platform   // where the card is used; empty for device.UnknownPlatform
+	// Free is what is free on the device of a rank, whoever holds the rest, by
+	// the device's index; AnyDevice is for those that are not listed.
+	Free map[int]account.Figure
 }
+
+// AnyDevice is every device of which nothing else is said.
+const AnyDevice = -1
 
 // Prediction is what an estimate gives.
 type Prediction struct {
@@ -34,6 +40,7 @@ type Prediction struct {
 	Budgets  map[int]fit.Budget // by rank; empty without a card
 	Verdict  *fit.Verdict       // nil without a card
 
+	plans    []parallel.RankPlan
 	accounts []account.Account // one a class of equal ranks
 }
 
@@ -61,22 +68,32 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
 	}
-	p := &Prediction{Request: r, Engine: engine(r.Workload)}
-	for _, plan := range plans {
-		in := estimate.Input{Model: r.Model, Plan: plan, Workload: &r.Workload, Memory: memory(r)}
-		result, err := p.Engine.Estimate(ctx, in)
-		if err != nil {
-			return nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
-		}
-		run, err := replay.Simulate(ctx, result.Timeline, replay.DefaultOptions())
-		if err != nil {
-			return nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
-		}
-		p.accounts = append(p.accounts, replay.Account(result.Timeline, run, account.Calculated))
-		p.Capacity = result.Capacity
+	p := &Prediction{Request: r, Engine: engine(r.Workload), plans: plans}
+	if p.accounts, p.Capacity, err = p.predict(ctx, memory(r)); err != nil {
+		return nil, err
 	}
 	p.decide()
 	return p, nil
+}
+
+// predict makes the account of each class of ranks on a card.
+func (p *Prediction) predict(ctx context.Context, m estimate.Memory) ([]account.Account, *estimate.Capacity, error) {
+	var accounts []account.Account
+	var capacity *estimate.Capacity
+	for _, plan := range p.plans {
+		in := estimate.Input{Model: p.Request.Model, Plan: plan, Workload: &p.Request.Workload, Memory: m}
+		result, err := p.Engine.Estimate(ctx, in)
+		if err != nil {
+			return nil, nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
+		}
+		run, err := replay.Simulate(ctx, result.Timeline, replay.DefaultOptions())
+		if err != nil {
+			return nil, nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
+		}
+		accounts = append(accounts, replay.Account(result.Timeline, run, account.Calculated))
+		capacity = result.Capacity
+	}
+	return accounts, capacity, nil
 }
 
 // engine is the one that the workload names, else plain PyTorch.
@@ -100,34 +117,22 @@ func memory(r Request) estimate.Memory {
 
 // decide puts the requested card under every rank and asks for the verdict.
 func (p *Prediction) decide() {
-	if p.Request.Card == nil {
+	r := p.Request
+	if r.Card == nil && r.Free == nil {
 		return
 	}
-	p.Budgets = map[int]fit.Budget{}
-	for _, a := range p.accounts {
-		for _, rank := range a.Ranks {
-			p.Budgets[rank] = budget(*p.Request.Card, p.Request.Platform)
-		}
-	}
-	v := fit.Decide(fit.Calculated, p.accounts, p.Budgets)
-	if v.Value == fit.Fits && p.Request.Workload.Operation == workload.Load {
-		v.Value = fit.CannotTell
-		v.Reasons = []string{"loading fits, and proves no more than that: the workload does not say what the model is to do (context, generated, sequences)"}
-	}
+	p.Budgets = r.budgets(p.accounts)
+	v := p.judge(r.Card, p.accounts, p.Budgets)
 	p.Verdict = &v
 }
 
 // budget is the whole of a card, of which nobody declared another owner.
 func budget(c device.Card, platform device.Platform) fit.Budget {
-	name := c.Name
-	if name == "" {
-		name = c.ID
-	}
 	if platform == "" {
 		platform = device.UnknownPlatform
 	}
 	return fit.Budget{
-		Card:     name,
+		Card:     c.Label(),
 		Capacity: c.Reported(platform),
 		Others: account.Zero("no other owner of the card was declared",
 			account.Provenance{Origin: account.Assumed, Scope: account.Device}),

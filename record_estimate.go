@@ -31,8 +31,13 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 	if p.Request.Model != nil {
 		warnings = append(warnings, p.Request.Model.Warnings...)
 	}
-	if c := p.Request.Card; c != nil && c.Note != "" {
-		warnings = append(warnings, account.Warning{Code: "card_chosen", Text: c.Note})
+	if c := p.Request.Card; c != nil {
+		if c.Note != "" {
+			warnings = append(warnings, account.Warning{Code: "card_chosen", Text: c.Note})
+		}
+		if note := p.imitated(*c); note != "" {
+			warnings = append(warnings, account.Warning{Code: "format_imitated", Text: note})
+		}
 	}
 	for _, a := range p.accounts {
 		warnings = append(warnings, a.Warnings...)
@@ -111,8 +116,8 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 func (p *Prediction) rank(a account.Account) record.Rank {
 	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a, p.Engine.Formulas())}
 	if b, ok := p.Budgets[a.Ranks[0]]; ok {
-		r.Device = deviceRecord(b)
-		v := fit.Decide(fit.Calculated, []account.Account{a}, p.Budgets)
+		r.Device = p.deviceRecord(b)
+		v := p.judge(p.Request.Card, []account.Account{a}, p.Budgets)
 		r.Verdict = verdictRecord(v)
 	}
 	for _, phase := range a.Phases {

@@ -13,6 +13,9 @@ type Estimate struct {
 	Preparation *Preparation `json:"preparation"`
 	Parts       []Part       `json:"parts"`   // of the weights, where they were asked for
 	WhatIf      []Change     `json:"what_if"` // one thing changed, where it was asked for
+	// Cards is the answer for every card, where it was asked for.
+	Cards  []CardVerdict `json:"cards"`
+	Shared *Shared       `json:"shared"` // several workloads on one device; null for one
 }
 
 // Preparation is arithmetic before any model is chosen: a payload of weights,

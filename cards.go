@@ -1,0 +1,187 @@
+package floodmark
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"floodmark/account"
+	"floodmark/device"
+	"floodmark/dtype"
+	"floodmark/fit"
+	"floodmark/record"
+	"floodmark/workload"
+)
+
+// budgets is what each rank may use: what is free on its device where that was
+// declared, else the whole of the card.
+func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
+	budgets := map[int]fit.Budget{}
+	for _, a := range accounts {
+		for _, rank := range a.Ranks {
+			if free, ok := r.freeOn(rank); ok {
+				budgets[rank] = freeBudget(r.Card, rank, free)
+			} else if r.Card != nil {
+				budgets[rank] = budget(*r.Card, r.Platform)
+			}
+		}
+	}
+	return budgets
+}
+
+func (r Request) freeOn(device int) (account.Figure, bool) {
+	if f, ok := r.Free[device]; ok {
+		return f, true
+	}
+	f, ok := r.Free[AnyDevice]
+	return f, ok
+}
+
+// freeBudget is the bytes that are free on a device. What others hold is not in
+// them, and so is not taken off again.
+func freeBudget(c *device.Card, index int, free account.Figure) fit.Budget {
+	name := fmt.Sprintf("device %d", index)
+	if c != nil {
+		name = c.Label()
+	}
+	p := account.Provenance{Origin: account.Assumed, Scope: account.Device, Counter: "declared free"}
+	return fit.Budget{Card: name + " with what is free of it", Capacity: free.As(p),
+		Others: account.Zero("what others hold is not in the bytes that were declared free", p)}
+}
+
+// judge is the verdict over accounts: the rules of the software, then the bytes.
+// Loading alone proves no fit.
+func (p *Prediction) judge(card *device.Card, accounts []account.Account, budgets map[int]fit.Budget) fit.Verdict {
+	v := fit.Decide(fit.Calculated, accounts, budgets)
+	if v.Value == fit.Fits && p.Request.Workload.Operation == workload.Load {
+		v.Value = fit.CannotTell
+		v.Reasons = []string{"loading fits, and proves no more than that: the workload does not say what the model is to do (context, generated, sequences)"}
+	}
+	if card == nil {
+		return v
+	}
+	for _, format := range p.computes() {
+		if rule, refused, _ := card.Lacks(format, p.Engine.Name()); refused {
+			v.Value = fit.NotRunnable
+			v.Reasons = append([]string{rule.Rule(*card)}, v.Reasons...)
+		}
+	}
+	return v
+}
+
+// imitated says what a card does in software because it lacks it; empty where
+// it lacks nothing that goes without.
+func (p *Prediction) imitated(card device.Card) string {
+	for _, format := range p.computes() {
+		if rule, refused, lacks := card.Lacks(format, p.Engine.Name()); lacks && !refused {
+			return rule.Without
+		}
+	}
+	return ""
+}
+
+// computes lists the formats that the workload computes in, as far as they are
+// known.
+func (p *Prediction) computes() []dtype.Format {
+	w := p.Request.Workload
+	var formats []dtype.Format
+	if w.Precision.Compute != dtype.Unknown {
+		formats = append(formats, w.Precision.Compute)
+	} else if p.Request.Model != nil && p.Request.Model.Compute != dtype.Unknown {
+		formats = append(formats, p.Request.Model.Compute)
+	}
+	if slices.Contains(w.Features, workload.FP8Compute) && !slices.Contains(formats, dtype.F8E4M3) {
+		formats = append(formats, dtype.F8E4M3)
+	}
+	return formats
+}
+
+// OnEveryCard decides a prediction on every card of the catalogue, each under
+// every rank: first those that it fits on, the smallest in front. The answer for
+// a card is that of [Estimate] with it. Accounts are made once for each
+// architecture, because that is all of a card that they depend on; an engine
+// that fills its budget makes them for each card.
+func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, error) {
+	cards, err := device.Catalogue()
+	if err != nil {
+		return nil, err
+	}
+	made := map[string][]account.Account{}
+	rows := make([]cardRow, 0, len(cards))
+	for _, c := range cards {
+		r := p.Request
+		r.Card, r.Free = &c, nil
+		m := memory(r)
+		key := m.Arch
+		if p.Capacity != nil {
+			key = c.ID
+		}
+		accounts, done := made[key]
+		if !done {
+			if accounts, _, err = p.predict(ctx, m); err != nil {
+				return nil, err
+			}
+			accounts = firstRanks(accounts)
+			made[key] = accounts
+		}
+		rows = append(rows, cardRow{card: c, capacity: m.Total, verdict: p.judge(&c, accounts, r.budgets(accounts)), note: p.imitated(c)})
+	}
+	slices.SortStableFunc(rows, cardRow.compare)
+	list := make([]record.CardVerdict, len(rows))
+	for i, row := range rows {
+		list[i] = row.record()
+	}
+	return list, nil
+}
+
+// firstRanks keeps one rank of each class: with the same card under all of them
+// equal ranks have one answer, and a verdict names the first.
+func firstRanks(accounts []account.Account) []account.Account {
+	list := slices.Clone(accounts)
+	for i := range list {
+		list[i].Ranks = list[i].Ranks[:1]
+	}
+	return list
+}
+
+// cardRow is a card and the answer for it.
+type cardRow struct {
+	card     device.Card
+	capacity account.Figure
+	verdict  fit.Verdict
+	note     string
+}
+
+// compare puts what fits first, then what nobody can tell, then what does not
+// fit; of each the smaller card first.
+func (a cardRow) compare(b cardRow) int {
+	order := func(v fit.Value) int {
+		return slices.Index([]fit.Value{fit.Fits, fit.CannotTell, fit.DoesNotFit, fit.NotRunnable}, v)
+	}
+	return cmp.Or(cmp.Compare(order(a.verdict.Value), order(b.verdict.Value)),
+		cmp.Compare(a.capacity.Low(), b.capacity.Low()), cmp.Compare(a.card.ID, b.card.ID))
+}
+
+func (a cardRow) record() record.CardVerdict {
+	r := record.CardVerdict{ID: a.card.ID, Name: record.Text(a.card.Name), ComputeCapability: record.Text(a.card.ComputeCapability),
+		Verdict: *verdictRecord(a.verdict), Note: record.Text(a.note)}
+	r.ReportedBytes, r.ReportedLowBytes, r.ReportedHighBytes = record.Interval(a.capacity)
+	return r
+}
+
+// deviceRecord is the device under a rank: what its card reports, and what may
+// be used of it.
+func (p *Prediction) deviceRecord(b fit.Budget) *record.Device {
+	d := deviceRecord(b)
+	if p.Request.Free == nil || b.Capacity.Counter != "declared free" {
+		return d
+	}
+	d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes = nil, nil, nil
+	if p.Request.Card != nil {
+		whole := deviceRecord(budget(*p.Request.Card, p.Request.Platform))
+		d.Name, d.Origin = whole.Name, whole.Origin
+		d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes = whole.ReportedBytes, whole.ReportedLowBytes, whole.ReportedHighBytes
+	}
+	return d
+}
