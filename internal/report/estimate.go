@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/bytesize"
@@ -37,6 +38,7 @@ func preparation(b *strings.Builder, p *record.Preparation, s Style) {
 		units = []bytesize.Unit{*s.Unit}
 	}
 	g := grid{columns: []column{{title: ""}, {title: "bytes", align: right}}}
+	units = slices.DeleteFunc(units, func(u bytesize.Unit) bool { return u == bytesize.B }) // the column of bytes
 	for _, u := range units {
 		g.columns = append(g.columns, column{title: u.String(), align: right})
 	}
@@ -44,11 +46,11 @@ func preparation(b *strings.Builder, p *record.Preparation, s Style) {
 	row := func(name string, n int64, note string) {
 		cells := []string{name, bytesize.Group(n)}
 		for _, u := range units {
-			cells = append(cells, bytesize.Number(n, u))
+			cells = append(cells, fixed(n, u))
 		}
 		g.row(append(cells, note)...)
 	}
-	row("weights", p.WeightsBytes, fmt.Sprintf("calculated: %s parameters × %d bits", bytesize.Group(p.Parameters), p.Bits))
+	row("weights", p.WeightsBytes, "calculated: "+plural(p.Parameters, "parameter")+" × "+count(p.Bits, "bit"))
 	if p.ReserveBytes > 0 {
 		row("reserve", p.ReserveBytes, "assumed by you")
 		row("both", p.TotalBytes, "a preparation assumption, no proof for any card")
@@ -66,10 +68,10 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 	if len(m.Architectures) > 0 {
 		title += " · " + strings.Join(m.Architectures, ", ")
 	}
-	fmt.Fprintln(b, s.bold(title))
+	b.WriteString(paragraph(s, "  ", s.bold(title)))
 	line := "parameters " + unknown
 	if m.Parameters != nil {
-		line = bytesize.Group(*m.Parameters) + " parameters"
+		line = plural(*m.Parameters, "parameter")
 	}
 	line += " · weights " + s.amount(quantity{m.WeightsBytes, m.WeightsLowBytes, m.WeightsHighBytes})
 	if formats := formatNames(m.StoredFormats); formats != "" {
@@ -94,11 +96,11 @@ func formatNames(formats []record.Format) string {
 }
 
 func rank(b *strings.Builder, r record.Rank, s Style) {
-	fmt.Fprintf(b, "\n%s", s.bold(rankName(r)))
+	line := s.bold(rankName(r))
 	if d := r.Device; d != nil {
-		fmt.Fprintf(b, " on %s, %s", d.Name, capacityOf(*d, s))
+		line += " on " + d.Name + ", " + capacityOf(*d, s)
 	}
-	b.WriteString("\n")
+	b.WriteString("\n" + paragraph(s, "  ", line))
 	phases(b, r.Phases, s)
 	if r.Peak != nil {
 		composition(b, r, s)
@@ -121,17 +123,9 @@ func capacityOf(d record.Device, s Style) string {
 
 func rankName(r record.Rank) string {
 	if len(r.Ranks) > 1 {
-		return fmt.Sprintf("ranks %s", joinInts(r.Ranks))
+		return "ranks " + ranges("", r.Ranks)
 	}
 	return fmt.Sprintf("rank %d", r.Rank)
-}
-
-func joinInts(list []int) string {
-	parts := make([]string, len(list))
-	for i, n := range list {
-		parts[i] = fmt.Sprint(n)
-	}
-	return strings.Join(parts, ", ")
 }
 
 func phases(b *strings.Builder, list []record.Phase, s Style) {
@@ -219,9 +213,9 @@ func verdict(b *strings.Builder, v record.Verdict, s Style) {
 	if v.Term != nil {
 		where = append(where, *v.Term)
 	}
-	fmt.Fprintf(b, "\n%s · %s · basis: %s\n", s.verdict(v.Value, line), strings.Join(where, " · "), v.Basis)
+	b.WriteString("\n" + paragraph(s, "  ", s.verdict(v.Value, line)+" · "+strings.Join(where, " · ")+" · basis: "+v.Basis))
 	if n := s.amount(quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}); n != unknown {
-		fmt.Fprintf(b, "headroom %s\n", n)
+		b.WriteString(paragraph(s, "  ", "headroom "+n))
 	}
 	for _, reason := range v.Reasons {
 		b.WriteString(paragraph(s, "    ", "  "+reason))

@@ -16,7 +16,7 @@ func log(b *strings.Builder, d *record.Log, s Style) {
 	case d.Lines > 1:
 		lines += ", all understood"
 	}
-	fmt.Fprintf(b, "%s · %s\n", s.bold(d.Source), lines)
+	b.WriteString(paragraph(s, "  ", s.bold(d.Source)+" · "+lines))
 	for _, m := range d.OutOfMemory {
 		outOfMemory(b, m, s)
 	}
@@ -43,7 +43,7 @@ func outOfMemory(b *strings.Builder, m record.OutOfMemory, s Style) {
 	if n := s.amount(quantity{m.RequestBytes, m.RequestLowBytes, m.RequestHighBytes}); n != unknown {
 		asked = "a request of " + n
 	}
-	fmt.Fprintf(b, "\n%s · %s · %s\n", s.bold(strings.ToUpper(spaced(m.Class))), asked, strings.Join(circumstances(m), ", "))
+	b.WriteString("\n" + paragraph(s, "  ", s.bold(strings.ToUpper(spaced(m.Class)))+" · "+asked+" · "+strings.Join(circumstances(m), ", ")))
 	if m.Where != nil {
 		b.WriteString(paragraph(s, "  ", "  in "+place(*m.Where)))
 	}

@@ -42,7 +42,7 @@ func partName(p record.Part) string {
 
 // change is one thing changed: what moves, and what does not.
 func change(b *strings.Builder, c record.Change, s Style) {
-	fmt.Fprintf(b, "\nwhat if %s · rank %d, %s\n", s.bold(c.Setting), c.Rank, c.Phase)
+	b.WriteString("\n" + paragraph(s, "  ", fmt.Sprintf("what if %s · rank %d, %s", s.bold(c.Setting), c.Rank, c.Phase)))
 	var all []quantity
 	for _, t := range c.Terms {
 		all = append(all, quantity{t.BeforeBytes, t.BeforeLowBytes, t.BeforeHighBytes}, quantity{t.AfterBytes, t.AfterLowBytes, t.AfterHighBytes})

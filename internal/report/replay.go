@@ -9,11 +9,23 @@ import (
 )
 
 func replay(b *strings.Builder, d *record.Replay, s Style) {
-	fmt.Fprintf(b, "%s · replay through the simulated allocator\n", s.bold(d.Source))
+	b.WriteString(paragraph(s, "  ", s.bold(d.Source)+" · replay through the simulated allocator"))
+	var idle []int
 	for _, device := range d.Devices {
+		if notReplayed(device) {
+			idle = append(idle, device.Device)
+			continue
+		}
 		replayDevice(b, device, s)
 	}
+	nothingRecorded(b, idle, s)
 	warnings(b, d.Warnings, s)
+}
+
+// notReplayed reports a device of which nothing was recorded.
+func notReplayed(d record.ReplayDevice) bool {
+	c := d.Certificate
+	return c.Holds && c.Addresses.Total+c.Segments.Total+c.Releases.Total == 0 && c.ReservedPeak == record.Compared{} && d.CapacityBytes == nil
 }
 
 func replayDevice(b *strings.Builder, d record.ReplayDevice, s Style) {
@@ -21,11 +33,11 @@ func replayDevice(b *strings.Builder, d record.ReplayDevice, s Style) {
 	if settings == "" {
 		settings = "default settings"
 	}
-	fmt.Fprintf(b, "\n%s · recorded under %s\n", s.bold(fmt.Sprintf("cuda:%d", d.Device)), settings)
+	b.WriteString("\n" + paragraph(s, "  ", s.bold(fmt.Sprintf("cuda:%d", d.Device))+" · recorded under "+settings))
 	certificate(b, d.Certificate, s)
 	if d.CapacityBytes != nil {
-		fmt.Fprintf(b, "a request failed in the recording: the driver could give %s to the allocator\n",
-			s.amount(quantity{exact: d.CapacityBytes}))
+		b.WriteString(paragraph(s, "  ", "a request failed in the recording: the driver could give "+
+			s.amount(quantity{exact: d.CapacityBytes})+" to the allocator"))
 	}
 	if len(d.WhatIf) > 0 {
 		whatIfs(b, d.WhatIf, s)

@@ -3,12 +3,14 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
 
 	"floodmark/bytesize"
+	"floodmark/internal/source"
 	"floodmark/record"
 )
 
@@ -25,19 +27,19 @@ func Text(w io.Writer, document any, s Style) error {
 	var b strings.Builder
 	switch d := document.(type) {
 	case *record.Estimate:
-		estimate(&b, d, s)
+		estimate(&b, shown(d), s)
 	case *record.Solve:
-		solve(&b, d, s)
+		solve(&b, shown(d), s)
 	case *record.Snapshot:
-		snapshot(&b, d, s)
+		snapshot(&b, shown(d), s)
 	case *record.Replay:
-		replay(&b, d, s)
+		replay(&b, shown(d), s)
 	case *record.Comparison:
-		comparison(&b, d, s)
+		comparison(&b, shown(d), s)
 	case *record.Log:
-		log(&b, d, s)
+		log(&b, shown(d), s)
 	case *record.GPUs:
-		gpus(&b, d, s)
+		gpus(&b, shown(d), s)
 	case *record.Error:
 		failure(&b, d, s)
 	default:
@@ -63,6 +65,8 @@ func (q quantity) number(u bytesize.Unit) string {
 		return show(*q.exact)
 	case q.low != nil && q.high != nil && show(*q.low) == show(*q.high):
 		return show(*q.low)
+	case q.low != nil && q.high != nil && *q.low < 0:
+		return show(*q.low) + " to " + show(*q.high)
 	case q.low != nil && q.high != nil:
 		return show(*q.low) + "–" + show(*q.high)
 	case q.low != nil:
@@ -78,7 +82,7 @@ func fixed(n int64, u bytesize.Unit) string {
 		return bytesize.Group(n)
 	}
 	whole, decimals, _ := strings.Cut(bytesize.Fixed(n, u, 2), ".")
-	if units, err := strconv.ParseInt(whole, 10, 64); err == nil && units >= 1000 {
+	if units, err := strconv.ParseInt(whole, 10, 64); err == nil && (units >= 1000 || units <= -1000) {
 		whole = bytesize.Group(units)
 	}
 	return whole + "." + decimals
@@ -114,7 +118,7 @@ func (s Style) unit(all ...quantity) bytesize.Unit {
 	for _, q := range all {
 		for _, n := range []*int64{q.exact, q.low, q.high} {
 			if n != nil {
-				most = max(most, *n)
+				most = max(most, *n, -max(*n, -math.MaxInt64))
 			}
 		}
 	}
@@ -150,10 +154,17 @@ func text(s *string) string {
 	return *s
 }
 
-// failure is a failed command: the message, then the hint.
+// failure is a failed command: the message, then the hint. A message may show
+// lines of a file, which are marked as such.
 func failure(b *strings.Builder, e *record.Error, _ Style) {
-	fmt.Fprintf(b, "floodmark: %s\n", e.Message)
+	for i, line := range strings.Split(e.Message, "\n") {
+		prefix := "floodmark: "
+		if i > 0 {
+			prefix += "| "
+		}
+		b.WriteString(strings.TrimRight(prefix+source.Visible(line), " ") + "\n")
+	}
 	if e.Hint != nil {
-		fmt.Fprintf(b, "floodmark: hint: %s\n", *e.Hint)
+		fmt.Fprintf(b, "floodmark: hint: %s\n", source.Visible(*e.Hint))
 	}
 }

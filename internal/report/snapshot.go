@@ -9,16 +9,22 @@ import (
 )
 
 func snapshot(b *strings.Builder, d *record.Snapshot, s Style) {
-	fmt.Fprintf(b, "%s · PyTorch memory snapshot\n", s.bold(d.Source))
+	b.WriteString(paragraph(s, "  ", s.bold(d.Source)+" · PyTorch memory snapshot"))
+	var idle []int
 	for _, device := range d.Devices {
+		if device.Events+device.Segments+device.Blocks == 0 {
+			idle = append(idle, device.Device)
+			continue
+		}
 		snapshotDevice(b, device, s)
 	}
+	nothingRecorded(b, idle, s)
 	warnings(b, d.Warnings, s)
 }
 
 func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
-	fmt.Fprintf(b, "\n%s · %s · %s · %s\n", s.bold(fmt.Sprintf("cuda:%d", d.Device)),
-		count(d.Events, "event"), count(d.Segments, "segment"), count(d.Blocks, "block"))
+	b.WriteString("\n" + paragraph(s, "  ", strings.Join([]string{s.bold(fmt.Sprintf("cuda:%d", d.Device)),
+		count(d.Events, "event"), count(d.Segments, "segment"), count(d.Blocks, "block")}, " · ")))
 	if d.Summary != "" {
 		b.WriteString(paragraph(s, "  ", d.Summary))
 	}
@@ -98,15 +104,15 @@ func streams(b *strings.Builder, list []record.StreamPool, s Style) {
 			quantity{exact: h.StrandedBytes}.number(unit), quantity{exact: h.LargestFreeBytes}.number(unit))
 	}
 	b.WriteString("\n" + g.render(s))
-	more(b, len(list)-shownRows)
+	more(b, len(list)-shownRows, s)
 }
 
 // shownRows is how many rows of a list a terminal shows; the record has more.
 const shownRows = 5
 
-func more(b *strings.Builder, n int) {
+func more(b *strings.Builder, n int, s Style) {
 	if n > 0 {
-		fmt.Fprintf(b, "and %s more: --json has them\n", bytesize.Group(int64(n)))
+		b.WriteString(paragraph(s, "  ", "and "+bytesize.Group(int64(n))+" more: --json has them"))
 	}
 }
 
@@ -132,7 +138,7 @@ func peakRows(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	if d.CompositionEvent >= 0 {
 		at = "after event " + bytesize.Group(d.CompositionEvent)
 	}
-	fmt.Fprintf(b, "\nthe %s peak, %s\n", scope, at)
+	b.WriteString("\n" + paragraph(s, "  ", "the "+scope+" peak, "+at))
 	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "%", align: right}, {title: "category"}, {title: "because", prose: true}}}
 	for _, share := range d.Composition {
 		q := quantity{exact: share.Bytes}
@@ -175,7 +181,7 @@ func top(b *strings.Builder, list []record.TopStack, s Style) {
 		all = append(all, quantity{exact: &t.Bytes})
 	}
 	unit := s.unit(all...)
-	b.WriteString("\nlargest at that peak, by stack\n")
+	b.WriteString("\n" + paragraph(s, "  ", "largest at that peak, by stack"))
 	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "count", align: right}, {title: "where", prose: true}}}
 	for _, t := range list[:min(shownRows, len(list))] {
 		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), where(t.Stack))
@@ -220,11 +226,4 @@ func places(b *strings.Builder, title string, list []record.Place, s Style) {
 	if len(parts) > 0 {
 		b.WriteString(paragraph(s, "  ", title+": "+strings.Join(parts, " · ")))
 	}
-}
-
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return bytesize.Group(int64(n)) + " " + thing
 }

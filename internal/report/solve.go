@@ -13,14 +13,14 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 	name := strings.ReplaceAll(solution.Field, "_", " ")
 	switch {
 	case solution.Value != nil:
-		fmt.Fprintf(b, "%s · %s\n", s.verdict("fits", fmt.Sprintf("%s %s", name, bytesize.Group(*solution.Value))), solvedFor(d))
+		b.WriteString(paragraph(s, "  ", s.verdict("fits", fmt.Sprintf("%s %s", name, bytesize.Group(*solution.Value)))+" · "+solvedFor(d)))
 	case solution.OpenValue != nil:
-		fmt.Fprintf(b, "%s · %s\n", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; up to %s cannot be excluded", name, bytesize.Group(*solution.OpenValue))), solvedFor(d))
+		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; up to %s cannot be excluded", name, bytesize.Group(*solution.OpenValue)))+" · "+solvedFor(d)))
 	default:
-		fmt.Fprintf(b, "%s · %s\n", s.verdict("does_not_fit", "no "+name+" fits"), solvedFor(d))
+		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no "+name+" fits")+" · "+solvedFor(d)))
 	}
 	if left := s.amount(quantity{solution.RemainderBytes, solution.RemainderLowBytes, solution.RemainderHighBytes}); left != unknown {
-		fmt.Fprintf(b, "left over: %s\n", left)
+		b.WriteString(paragraph(s, "  ", "left over: "+left))
 	}
 	b.WriteString(paragraph(s, "  ", "not more because "+solution.LimitReason))
 	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue > *solution.Value {

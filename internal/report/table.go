@@ -3,8 +3,6 @@ package report
 import (
 	"strings"
 
-	"charm.land/lipgloss/v2"
-	"charm.land/lipgloss/v2/table"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -32,63 +30,114 @@ type grid struct {
 
 func (g *grid) row(cells ...string) { g.rows = append(g.rows, cells) }
 
-// minProse is the width below which wrapped prose stops being readable; a
-// narrower terminal wraps the line itself.
-const minProse = 16
+const (
+	gutter   = 2  // spaces between two columns
+	minProse = 16 // columns below which wrapped prose stops being readable
+	minName  = 12 // the same for names
+)
 
+// render lays a table out within the width: prose is wrapped first, then
+// headings, then names. Where that is not enough for the numbers, each row
+// becomes lines of its own.
 func (g *grid) render(s Style) string {
-	g.wrapProse(s.Width)
+	widths, ok := g.widths(s.Width)
+	if !ok {
+		return g.stacked(s)
+	}
+	var b strings.Builder
 	titles := make([]string, len(g.columns))
 	for i, c := range g.columns {
 		titles[i] = c.title
 	}
-	t := table.New().
-		Border(lipgloss.HiddenBorder()).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
-		BorderHeader(false).BorderColumn(false).
-		Headers(titles...).Rows(g.rows...).
-		StyleFunc(func(row, col int) lipgloss.Style {
-			style := lipgloss.NewStyle()
-			if col < len(g.columns)-1 {
-				style = style.PaddingRight(2)
-			}
-			if g.columns[col].align == right {
-				style = style.Align(lipgloss.Right)
-			}
-			if row == table.HeaderRow && s.Color {
-				style = style.Bold(true)
-			}
-			return style
-		})
-	return trimLines(t.Render())
-}
-
-func (g *grid) wrapProse(width int) {
-	last := len(g.columns) - 1
-	if last < 0 || !g.columns[last].prose {
-		return
-	}
-	used := 0
-	for col := range last {
-		widest := ansi.StringWidth(g.columns[col].title)
-		for _, row := range g.rows {
-			widest = max(widest, ansi.StringWidth(row[col]))
-		}
-		used += widest + 2
-	}
-	room := max(minProse, width-used)
+	g.line(&b, titles, widths, s.bold)
 	for _, row := range g.rows {
-		row[last] = ansi.Wrap(row[last], room, "")
+		g.line(&b, row, widths, func(text string) string { return text })
+	}
+	return b.String()
+}
+
+// widths are those of the columns, and false where they do not fit.
+func (g *grid) widths(width int) ([]int, bool) {
+	n := len(g.columns)
+	cells, words, widths := make([]int, n), make([]int, n), make([]int, n)
+	total := gutter * (n - 1)
+	for i, c := range g.columns {
+		for _, row := range g.rows {
+			cells[i] = max(cells[i], ansi.StringWidth(row[i]))
+		}
+		for _, word := range strings.Fields(c.title) {
+			words[i] = max(words[i], ansi.StringWidth(word))
+		}
+		widths[i] = max(cells[i], ansi.StringWidth(c.title))
+		total += widths[i]
+	}
+	shrink := func(i, least int) {
+		taken := min(max(total-width, 0), max(widths[i]-least, 0))
+		widths[i] -= taken
+		total -= taken
+	}
+	for i, c := range g.columns {
+		if c.prose {
+			shrink(i, minProse)
+		}
+	}
+	for i := range g.columns {
+		shrink(i, max(cells[i], words[i]))
+	}
+	for i, c := range g.columns {
+		if c.align == left {
+			shrink(i, max(minName, words[i]))
+		}
+	}
+	return widths, total <= width
+}
+
+// line writes one row, of as many lines as its tallest cell.
+func (g *grid) line(b *strings.Builder, cells []string, widths []int, style func(string) string) {
+	parts, height := make([][]string, len(cells)), 0
+	for i, cell := range cells {
+		parts[i] = strings.Split(ansi.Wrap(cell, widths[i], ""), "\n")
+		height = max(height, len(parts[i]))
+	}
+	for at := range height {
+		var line strings.Builder
+		for i, part := range parts {
+			text := ""
+			if at < len(part) {
+				text = part[at]
+			}
+			padding := strings.Repeat(" ", max(widths[i]-ansi.StringWidth(text), 0))
+			if text != "" {
+				text = style(text)
+			}
+			if g.columns[i].align == right {
+				text, padding = padding+text, ""
+			}
+			line.WriteString(text + padding + strings.Repeat(" ", gutter))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
-// trimLines takes the padding off the ends of lines.
-func trimLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ")
+// stacked writes each row as lines of its own: the first cell, and below it the
+// others with their headings.
+func (g *grid) stacked(s Style) string {
+	var b strings.Builder
+	for _, row := range g.rows {
+		for i, cell := range row {
+			if cell == "" {
+				continue
+			}
+			if title := g.columns[i].title; title != "" {
+				cell = s.bold(title) + ": " + cell
+			}
+			if i > 0 {
+				cell = "  " + cell
+			}
+			b.WriteString(paragraph(s, "    ", cell))
+		}
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return b.String()
 }
 
 // paragraph wraps prose to the width, with an indent from the second line on.

@@ -1,0 +1,89 @@
+package report
+
+import (
+	"math"
+	"testing"
+)
+
+// A table gives way in this order: prose, headings, names; at last each row
+// becomes lines.
+func TestTableGivesWay(t *testing.T) {
+	layOut := func(width int) string {
+		g := grid{columns: []column{{title: "name"}, {title: "peak, bytes", align: right}, {title: "", prose: true}}}
+		g.row("weights of a model", "1,000", "counted tensor by tensor")
+		g.row("cache", "20", "")
+		return g.render(Style{Width: width})
+	}
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{80, "name                peak, bytes\n" +
+			"weights of a model        1,000  counted tensor by tensor\n" +
+			"cache                        20\n"},
+		{50, "name                peak, bytes\n" +
+			"weights of a model        1,000  counted tensor by\n" +
+			"                                 tensor\n" +
+			"cache                        20\n"},
+		{43, "name                peak,\n" +
+			"                    bytes\n" +
+			"weights of a model  1,000  counted tensor\n" +
+			"                           by tensor\n" +
+			"cache                  20\n"},
+		{38, "name           peak,\n" +
+			"               bytes\n" +
+			"weights of a   1,000  counted tensor\n" +
+			"model                 by tensor\n" +
+			"cache             20\n"},
+		{30, "name: weights of a model\n" +
+			"  peak, bytes: 1,000\n" +
+			"  counted tensor by tensor\n" +
+			"name: cache\n" +
+			"  peak, bytes: 20\n"},
+	} {
+		if got := layOut(c.width); got != c.want {
+			t.Errorf("in %d columns:\n%swant\n%s", c.width, got, c.want)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		list []int
+		want string
+	}{
+		{nil, ""},
+		{[]int{0}, "0"},
+		{[]int{0, 1}, "0, 1"},
+		{[]int{0, 2, 3, 4, 7}, "0, 2 to 4, 7"},
+	} {
+		if got := ranges("", c.list); got != c.want {
+			t.Errorf("%v is %q, want %q", c.list, got, c.want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 bits", 1: "1 bit", 1031: "1,031 bits"} {
+		if got := count(n, "bit"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A shortage is a figure like any other, in a unit that fits it.
+func TestNegativeAmounts(t *testing.T) {
+	for _, c := range []struct {
+		low, high int64
+		want      string
+	}{
+		{-252_417_476_830, -142_011_944_130, "-235.08 to -132.26 GiB"},
+		{-1 << 30, 1 << 40, "-0.00 to 1.00 TiB"},
+		{1 << 30, 2 << 30, "1.00–2.00 GiB"},
+		{math.MinInt64, 0, "-8,388,608.00 to 0.00 TiB"},
+	} {
+		if got := (Style{}).amount(quantity{low: &c.low, high: &c.high}); got != c.want {
+			t.Errorf("%d to %d is %q, want %q", c.low, c.high, got, c.want)
+		}
+	}
+}
