@@ -3,7 +3,6 @@ package hfmodel
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"floodmark/dtype"
 	"floodmark/internal/source"
@@ -21,6 +20,7 @@ type scheme struct {
 	embeddings bool     // token embeddings are packed too
 	routers    bool     // and so are routers
 	spares     bool     // what is linearSpared stays
+	modules    bool     // only modules are packed: a parameter that holds all experts stays
 	cacheScale bool     // keys and values have a stored scale each, for a cache in 8 bits
 }
 
@@ -88,6 +88,12 @@ func (b *builder) declared(q section, mlx bool) *scheme {
 		sch = b.compressed(q)
 	case method == "mxfp4":
 		sch = b.mxfp4(q)
+	case method == "hqq":
+		sch = b.hqq(q)
+	case method == "torchao":
+		sch = b.torchao(q)
+	case method == "quanto":
+		sch = b.quanto(q)
 	case method == "" && (mlx || q.has("group_size")):
 		sch = b.mlx(q)
 	default:
@@ -129,7 +135,7 @@ func (b *builder) bitsandbytes(q section) *scheme {
 			p.kind = "fp4"
 		}
 	}
-	return &scheme{method: "bitsandbytes", keepHead: true, routers: true, kept: q.texts("llm_int8_skip_modules"), rules: []rule{{packing: p}}}
+	return &scheme{method: "bitsandbytes", keepHead: true, routers: true, modules: true, kept: q.texts("llm_int8_skip_modules"), rules: []rule{{packing: p}}}
 }
 
 // gptq reads GPTQ's settings. AutoGPTQ, which writes model_file_base_name,
@@ -142,15 +148,6 @@ func (b *builder) gptq(q section) *scheme {
 }
 
 func positive(f float64) int64 { return int64(max(f, 0)) }
-
-func (b *builder) awq(q section) *scheme {
-	p := packing{form: awqWords, bits: q.or("bits|w_bit", 4), group: positive(q.real("group_size|q_group_size")), scale: dtype.F16}
-	if v := strings.ToLower(q.text("version")); v != "" && v != "gemm" {
-		b.doubt(q.path+"version", v, "how this version of AWQ packs weights is not known here")
-		p.form = unknownForm
-	}
-	return &scheme{method: "awq", inLayers: true, keepHead: true, kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
-}
 
 // fp8 reads the 8-bit floating point of DeepSeek-V3 and of transformers: a
 // scale for each block, or one for each tensor.
@@ -192,28 +189,4 @@ func (b *builder) assume(f dtype.Format) {
 			b.drafts[i].Stored = f
 		}
 	}
-}
-
-// mlx reads MLX's settings, with those of single modules under their names.
-func (b *builder) mlx(q section) *scheme {
-	sch := &scheme{method: "mlx", embeddings: true, routers: true}
-	usual := packing{form: affine, bits: q.or("bits", 4), group: q.or("group_size", 64)}
-	for i, key := range q.object.keys {
-		v := q.object.items[i]
-		switch {
-		case v.kind == isBool && v.text == "false":
-			sch.kept = append(sch.kept, key)
-		case v.kind == isObject:
-			own := section{ledger: q.ledger, object: v, path: q.path + key + ".", layer: -1}
-			p := usual
-			p.bits, p.group = own.or("bits", usual.bits), own.or("group_size", usual.group)
-			sch.rules = append(sch.rules, rule{targets: []string{key}, packing: p})
-		}
-	}
-	if mode := q.text("mode"); mode != "" && mode != "affine" {
-		b.doubt(q.path+"mode", mode, "how this mode of MLX packs weights is not known here")
-		usual.form = unknownForm
-	}
-	sch.rules = append(sch.rules, rule{packing: usual})
-	return sch
 }

@@ -165,7 +165,11 @@ func (c chooser) choose(d draft, stacks []model.Stack) (packing, bool) {
 // packable reports whether the method could pack such a tensor at all.
 func (c chooser) packable(d draft, stacks []model.Stack) bool {
 	switch d.class {
-	case linear, conv1D, expertLinear, expertFused, expertStacked:
+	case linear, conv1D, expertLinear:
+	case expertFused, expertStacked:
+		if c.modules {
+			return false
+		}
 	case linearSpared:
 		if c.spares {
 			return false

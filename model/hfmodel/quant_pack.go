@@ -13,18 +13,24 @@ import (
 type form uint8
 
 const (
-	unknownForm form = iota
-	int8Rows         // bitsandbytes: 8 bits, a scale for each row
-	fourBit          // bitsandbytes: 4 bits, a scale for each 64 elements of the flattened matrix
-	gptqWords        // 32-bit words along the input, scales and zero points by group, an index of groups
-	awqWords         // the same along the output, without the index
-	floatScaled      // 8-bit floats with scales by tensor, channel or block
-	intScaled        // 8-bit integers with scales by tensor, channel or group
-	packedWords      // compressed-tensors: 32-bit words along the input, scales by group
-	mxBlocks         // MXFP4 of fused experts: blocks of 32 with a scale
-	mxPacked         // MXFP4 as compressed-tensors stores it
-	nvBlocks         // NVFP4: blocks of 16 with an 8-bit scale, and a scale for the tensor
-	affine           // MLX: 32-bit words, scales and biases by group
+	unknownForm   form = iota
+	int8Rows           // bitsandbytes: 8 bits, a scale for each row
+	fourBit            // bitsandbytes: 4 bits, a scale for each 64 elements of the flattened matrix
+	gptqWords          // 32-bit words along the input, scales and zero points by group, an index of groups
+	awqWords           // the same along the output, without the index
+	floatScaled        // 8-bit floats with scales by tensor, channel or block
+	intScaled          // 8-bit integers with scales by tensor, channel or group
+	packedWords        // compressed-tensors: 32-bit words along the input, scales by group
+	mxBlocks           // MXFP4 of fused experts: blocks of 32 with a scale
+	mxPacked           // MXFP4 as compressed-tensors stores it
+	nvBlocks           // NVFP4: blocks of 16 with an 8-bit scale, and a scale for the tensor
+	affine             // MLX: 32-bit words, scales and biases by group
+	hqqWords           // HQQ: packed elements, scales and zero points by group, every setting as a tensor
+	torchaoInt8        // torchao: 8-bit integers, scales and zero points by row or tensor
+	torchaoFloat8      // torchao: 8-bit floats, scales by row or tensor
+	torchaoInt4        // torchao: 4 bits, scales and zero points by group
+	quantoBytes        // quanto: 8 bits, scales by row
+	quantoBits         // quanto: 4 or 2 bits, scales and shifts by group
 )
 
 // packing is a form with its settings.
@@ -40,7 +46,8 @@ type packing struct {
 	ordered     bool   // an index of groups is stored
 	forceBias   bool   // every packed layer has a bias
 	modelopt    bool
-	kind        string // "nf4", "fp4"
+	kind        string // "nf4", "fp4" of bitsandbytes; the version, mode or weights of other libraries
+	rows        bool   // HQQ: groups run along the first axis
 	double      bool   // bitsandbytes: the scales are quantised again
 }
 
@@ -165,9 +172,7 @@ func (d draft) packed(p packing, b *builder, biased bool) []draft {
 			m.add(model.RoleQuantised, "bias", p.scale, m.out)
 		}
 	case awqWords:
-		m.words("qweight", dtype.U4, dtype.I32, m.in, bytesize.CeilDiv(m.out*p.bits, 32))
-		m.add(model.RoleZeroPoint, "qzeros", dtype.I32, groups, bytesize.CeilDiv(m.out*p.bits, 32))
-		m.add(model.RoleScale, "scales", p.scale, groups, m.out)
+		m.awq(p, groups)
 	case floatScaled, intScaled:
 		m.scaled(p, groups)
 	case packedWords:
@@ -186,9 +191,13 @@ func (d draft) packed(p packing, b *builder, biased bool) []draft {
 	case nvBlocks:
 		m.nvBlocks(p, groups)
 	case affine:
-		m.words("weight", dtype.U4, dtype.U32, m.out, bytesize.CeilDiv(m.in*p.bits, 32))
-		m.add(model.RoleScale, "scales", b.model.Compute, m.out, groups)
-		m.add(model.RoleZeroPoint, "biases", b.model.Compute, m.out, groups)
+		m.affine(p, b.model.Compute, groups)
+	case hqqWords:
+		m.hqq(p, b.model.Compute)
+	case torchaoInt8, torchaoFloat8, torchaoInt4:
+		m.torchao(p, b.model.Compute, groups)
+	case quantoBytes, quantoBits:
+		m.quanto(p, b.model.Compute)
 	default:
 		d.Stored = dtype.Unknown
 		return []draft{d}

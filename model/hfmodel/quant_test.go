@@ -36,6 +36,10 @@ func describe(m *model.Model, module string) string {
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
+// hqqSwitches is the settings that HQQ stores as a byte each.
+const hqqSwitches = "nbits U8 1; group_size U8 1; axis U8 1; view_as_float U8 1; quant_scale U8 1; quant_zero U8 1; offload_meta U8 1; " +
+	"encoded_state_dict U8 1; stores_quant_config U8 1; channel_wise U8 1; optimize U8 1; round_zero U8 1"
+
 // TestForms packs an up projection of [512, 256] = 131,072 elements in each
 // form. In 4 bits its words take 65,536 bytes; 128 elements of the input are
 // two groups.
@@ -55,6 +59,49 @@ func TestForms(t *testing.T) {
 			"qweight I32 49152; qzeros I32 192; scales F16 1024; g_idx I32 1024"},
 		{"AWQ has no index", `{"quant_method":"awq","bits":4,"group_size":128,"version":"gemm","zero_point":true}`,
 			"qweight U4 65536; qzeros I32 512; scales F16 2048"},
+		// AutoAWQ's other versions pad 2 groups to the 8 of a word of zero points
+		{"AWQ for vectors: rows of 32 words, one of zero points, 8 scales", `{"quant_method":"awq","bits":4,"group_size":128,"version":"gemv"}`,
+			"qweight U4 65536; qzeros I32 2048; scales F16 8192"},
+		{"and in groups of 32: 8 groups are padded to 32", `{"quant_method":"awq","bits":4,"group_size":32,"version":"gemv"}`,
+			"qweight U4 65536; qzeros I32 8192; scales F16 32768"},
+		{"AWQ for vectors, with scaled zeros", `{"quant_method":"awq","bits":4,"group_size":128,"version":"gemv_fast"}`,
+			"qweight U4 65536; scales F16 8192; scaled_zeros F16 8192"},
+		{"AWQ for Marlin is symmetric", `{"quant_method":"awq","bits":4,"group_size":128,"version":"marlin"}`,
+			"qweight U4 65536; scales F16 2048"},
+		// 2048 groups; texts "4bit_u8", "torch.uint8" and "torch.bfloat16"; twelve numbers and switches
+		{"HQQ in 4 bits", `{"quant_method":"hqq","skip_modules":["lm_head"],"quant_config":{"weight_quant_params":{"nbits":4,"channel_wise":true,"group_size":64,"optimize":true,"round_zero":true,"axis":1,"view_as_float":false},"scale_quant_params":null,"zero_quant_params":null,"offload_meta":false}}`,
+			"W_q U4 65536; scale BF16 4096; zero BF16 4096; shape I64 16; packing U8 7; unpack_view_dtype U8 11; compute_dtype U8 14; " + hqqSwitches},
+		// ten elements a word of 32 bits: 2048 groups are 205 rows of 64
+		{"HQQ in 3 bits", `{"quant_method":"hqq","quant_config":{"weight_quant_params":{"nbits":3,"group_size":64,"axis":1},"offload_meta":false}}`,
+			"W_q I32 52480; scale BF16 4096; zero BF16 4096; shape I64 16; packing U8 7; unpack_view_dtype U8 11; compute_dtype U8 14; " + hqqSwitches},
+		{"torchao's Int8Tensor: a scale and a zero point for each row", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Int8WeightOnlyConfig","_version":2,"_data":{"group_size":null,"granularity":{"_type":"PerRow","_version":1,"_data":{"dim":-1}}}}}}`,
+			"_weight_qdata I8 131072; _weight_scale F32 2048; _weight_zero_point I8 512"},
+		{"torchao's Float8Tensor", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Float8WeightOnlyConfig","_version":2,"_data":{}}}}`,
+			"_weight_qdata F8_E4M3 131072; _weight_scale F32 2048"},
+		{"the same with one scale, for activations too", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Float8DynamicActivationFloat8WeightConfig","_version":2,"_data":{"granularity":[{"_type":"PerTensor","_data":{}},{"_type":"PerTensor","_data":{}}]}}}}`,
+			"_weight_qdata F8_E4M3 131072; _weight_scale F32 4"},
+		{"torchao's Int4Tensor", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Int4WeightOnlyConfig","_version":2,"_data":{"group_size":128}}}}`,
+			"_weight_qdata U4 65536; _weight_scale BF16 2048; _weight_zero_point BF16 2048"},
+		// 256 columns are padded to 1024: 8 groups of 128
+		{"and in tiles", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Int4WeightOnlyConfig","_version":2,"_data":{"group_size":128,"int4_packing_format":{"_type":"Int4PackingFormat","_data":"TILE_PACKED_TO_4D"}}}}}`,
+			"_weight_qdata I32 262144; _weight_scale_and_zero BF16 16384"},
+		{"quanto in 8 bits", `{"quant_method":"quanto","weights":"int8","activations":null}`,
+			"weight._data I8 131072; weight._scale BF16 1024; input_scale BF16 2; output_scale BF16 2"},
+		{"quanto in 8-bit floats", `{"quant_method":"quanto","weights":"float8","activations":null}`,
+			"weight._data F8_E4M3 131072; weight._scale BF16 1024; input_scale BF16 2; output_scale BF16 2"},
+		{"quanto in 4 bits: 1,024 groups of 128", `{"quant_method":"quanto","weights":"int4","activations":null}`,
+			"weight._data._data U4 65536; weight._scale BF16 2048; weight._shift BF16 2048; input_scale BF16 2; output_scale BF16 2"},
+		{"quanto in 2 bits", `{"quant_method":"quanto","weights":"int2","activations":null}`,
+			"weight._data._data U8 32768; weight._scale BF16 2048; weight._shift BF16 2048; input_scale BF16 2; output_scale BF16 2"},
+		{"MXFP4 as compressed-tensors stores it: a scale for 32", `{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized",` + group + `{"num_bits":4,"type":"float","strategy":"group","group_size":32}}}}`,
+			"weight_packed F4 65536; weight_scale U8 4096"},
+		{"NVFP4 as compressed-tensors stores it", `{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized",` + group + `{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}}`,
+			"weight_packed F4 65536; weight_scale F8_E4M3 8192; weight_global_scale F32 4; input_global_scale F32 4"},
+		{"FP8 by tensor", `{"quant_method":"fp8","activation_scheme":"static"}`,
+			"weight F8_E4M3 131072; weight_scale_inv F32 4; input_scale F32 4"},
+		{"MLX in MXFP4: 8-bit scales for 32", `{"group_size":32,"bits":4,"mode":"mxfp4"}`, "weight U4 65536; scales U8 4096"},
+		{"MLX in NVFP4: 8-bit scales for 16", `{"group_size":16,"bits":4,"mode":"nvfp4"}`, "weight U4 65536; scales U8 8192"},
+		{"MLX in MXFP8", `{"group_size":32,"bits":8,"mode":"mxfp8"}`, "weight U32 131072; scales U8 4096"},
 		{"FP8 by blocks of 128×128: 4×2 scales", `{"quant_method":"fp8","weight_block_size":[128,128]}`,
 			"weight F8_E4M3 131072; weight_scale_inv F32 32"},
 		{"compressed-tensors, FP8 by channel", `{"quant_method":"compressed-tensors","format":"float-quantized",` + group + `{"num_bits":8,"type":"float","strategy":"channel"},"input_activations":{"dynamic":true}}}}`,
