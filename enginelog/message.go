@@ -1,8 +1,6 @@
 package enginelog
 
 import (
-	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -92,6 +90,7 @@ type OutOfMemory struct {
 	expandable bool   // the text shows expandable segments to be on
 	era        era    // which PyTorch prints a message of this form
 	variable   string // the environment variable that its hint names
+	announced  bool   // its head is one after which a request is said
 	retold     bool   // an engine says again, in its own words, that memory ran out
 }
 
@@ -106,62 +105,42 @@ const (
 	since21        // "has a total capacity of"
 )
 
-// The numbers of a message, in squashed text.
+// What a message says beside its numbers, in squashed text. Each begins with a
+// literal, so that most texts are passed over by a plain search.
 var (
-	reRequest     = pattern(`Triedtoallocate` + size)
-	reTooLarge    = pattern(`Triedtoallocatemorethan1EB`)
-	reDevice      = pattern(`\((?:GPU|NPU|MLU)(\d{1,6});|GPU(\d{1,6})hasatotalcapac|OOMondevice(\d{1,6})`)
-	reCapacity    = pattern(`hasatotalcapaci?tyof` + size + `|;` + size + `totalcapacity`)
-	reFree        = pattern(`ofwhich` + size + `isfree|;` + size + `free`)
-	reAllocated   = pattern(`Oftheallocatedmemory` + size + `isallocatedbyPyTorch|;` + size + `alreadyallocated`)
-	reActive      = pattern(`;` + size + `currentactive`)
-	reReserved    = pattern(`;` + size + `reservedintotalbyPyTorch|MPSallocated:` + size)
-	reUnallocated = pattern(size + `isreservedbyPyTorchbutunallocated|;` + size + `cached`)
-	reInactive    = pattern(`;` + size + `inactive`)
-	rePools       = pattern(`with` + size + `allocatedinprivatepools`)
-	reAllowed     = pattern(`[.;]` + size + `allowed|maxallowed:` + size)
-	reOther       = pattern(`otherallocations:` + size)
-	reProcess     = pattern(`(?:thisprocess|Process(\d{1,18}))has` + size + `memoryinuse`)
-	reNCCL        = pattern(`FailedtoCUDAcalloc(?:async)?(\d{1,24})bytes`)
-	reMapping     = pattern(`tryingtomap(\d{1,24})bytes`)
-	reMapFree     = pattern(`\(free:(\d{1,24})`)
-	reMapTotal    = pattern(`,total:(\d{1,24})\)`)
-	reHintEnd     = pattern(`avoidfragmentation|SeedocumentationforMemoryManagement(?:and[A-Z_]+|\(https?:[^)]{0,200}\))?|\(maycausesystemfailure\)|unoccupiedcachedmemory`)
-	reBuffer      = pattern(`Invalidbuffersize:` + size)
-	reVariable    = pattern(`trysetting(PYTORCH_[A-Z_]{0,20}ALLOC_CONF)=`)
-	reRetold      = pattern(`outofmemoryoccurredwhenwarmingup(sampler|pooler).{0,60}with\d{1,9}dummyrequests`)
+	reVariable = pattern(`trysetting(PYTORCH_[A-Z_]{0,20}ALLOC_CONF)=`)
+	reRetold   = pattern(`outofmemoryoccurredwhenwarmingup(sampler|pooler).{0,60}with\d{1,9}dummyrequests`)
 )
 
 // draft is a message while its numbers are read.
 type draft struct {
 	*OutOfMemory
-	text   string
-	name   string
-	starts []start
-	last   int // where the last thing understood ends
+	passage
+	name string
+	last int // where the last thing understood ends
 }
 
-// parse reads a squashed message, from its head on. The second result is where
-// the last thing that it understood ends. A message without a line is none: it
-// is code that looks for one.
-func parse(text string, by writer, starts []start, name string) (OutOfMemory, int) {
+// parse reads a squashed message, whose head ends at an offset. The second
+// result is where the last thing that it understood ends. A message without a
+// line is none: it is code that looks for one.
+func parse(p passage, head int, by writer, name string) (OutOfMemory, int) {
 	m := OutOfMemory{Rank: by.rank, PID: by.pid, Device: -1}
-	d := draft{OutOfMemory: &m, text: text, name: name, starts: starts}
-	h := head().FindString(text)
-	m.Backend = backend(h)
-	d.last = len(h)
-	if found := d.find(reDevice()); found != nil {
-		m.Device, _ = strconv.Atoi(found[0])
+	d := draft{OutOfMemory: &m, passage: p, name: name, last: head}
+	h := d.text[:head]
+	m.Backend, m.Retried, m.announced = backend(h), strings.Contains(h, unmapped), announces(h)
+	d.device()
+	const tooLarge = tried + "morethan1EB"
+	if at := strings.Index(d.text, tooLarge); at >= 0 {
+		m.TooLarge = true
+		d.last = max(d.last, at+len(tooLarge))
 	}
-	m.TooLarge = d.find(reTooLarge()) != nil
 	d.numbers()
 	d.processes()
 	d.age()
 	d.retelling()
-	m.Retried = strings.Contains(h, "memorymappingfailed")
-	m.Message = spaced(starts, d.last)
+	m.Message = d.spaced(d.last)
 	d.hint()
-	if len(m.components) == 0 && quoted(text[len(h):]) {
+	if len(m.components) == 0 && quoted(d.text[head:]) {
 		return OutOfMemory{}, 0
 	}
 	m.Line = d.lineAt(0)
@@ -175,35 +154,63 @@ func quoted(after string) bool {
 	return strings.HasPrefix(after, `"in`) || strings.HasPrefix(after, `'in`) || strings.HasPrefix(after, `"not`) || strings.HasPrefix(after, `'not`)
 }
 
+// device reads which device refused.
+func (d *draft) device() {
+	for _, p := range [...]place{{"(GPU", ";"}, {"(NPU", ";"}, {"(MLU", ";"}, {"GPU", "hasatotalcapac"}, {"OOMondevice", ""}} {
+		if m, ok := p.find(d.text, 0, count); ok && len(m.number) <= 6 {
+			d.Device, _ = strconv.Atoi(m.number)
+			d.last = max(d.last, m.end)
+			return
+		}
+	}
+}
+
 // numbers reads every figure, each into its component.
 func (d *draft) numbers() {
 	pytorch, device := "pytorch", "device"
-	d.Request = d.figure(pytorch, KindRequest, account.Requested, reRequest(), reMapping(), reBuffer())
-	if d.Backend == NCCL {
-		d.Request = d.figure("nccl", KindRequest, account.Requested, reNCCL())
+	d.Request = d.figure(pytorch, KindRequest, account.Requested, place{tried, ""}, place{buffer, ""})
+	if !d.Request.Known() {
+		d.counted(&d.Request, pytorch, KindRequest, place{"tryingtomap", "bytes"})
 	}
-	d.Capacity = d.figure(device, KindCapacity, account.Device, reCapacity(), reMapTotal())
-	d.Free = d.figure(device, KindFree, account.Device, reFree(), reMapFree())
-	d.Allocated = d.figure(pytorch, KindAllocated, account.Allocated, reAllocated())
-	d.Active = d.figure(pytorch, KindActive, account.Active, reActive())
-	d.Reserved = d.figure(pytorch, KindReserved, account.Reserved, reReserved())
-	d.Unallocated = d.figure(pytorch, KindUnallocated, account.Reserved, reUnallocated())
-	d.PrivatePools = d.figure(pytorch, KindPrivatePools, account.Reserved, rePools())
-	d.Allowed = d.figure(pytorch, KindAllowed, account.Reserved, reAllowed())
-	d.OtherAllocations = d.figure("this process", KindOtherAllocations, account.Process, reOther())
-	d.figure(pytorch, KindInactive, account.Reserved, reInactive())
+	if d.Backend == NCCL {
+		d.counted(&d.Request, "nccl", KindRequest, place{calloc, "bytes"}, place{calloc + "async", "bytes"})
+	}
+	d.Capacity = d.figure(device, KindCapacity, account.Device, place{"hasatotalcapacityof", ""}, place{"hasatotalcapactyof", ""}, place{";", "totalcapacity"})
+	d.Free = d.figure(device, KindFree, account.Device, place{"ofwhich", "isfree"}, place{";", "free"})
+	if d.Retried {
+		d.counted(&d.Capacity, device, KindCapacity, place{",total:", ")"})
+		d.counted(&d.Free, device, KindFree, place{"(free:", ""})
+	}
+	d.Allocated = d.figure(pytorch, KindAllocated, account.Allocated, place{"Oftheallocatedmemory", "isallocatedbyPyTorch"}, place{";", "alreadyallocated"})
+	d.Active = d.figure(pytorch, KindActive, account.Active, place{";", "currentactive"})
+	d.Reserved = d.figure(pytorch, KindReserved, account.Reserved, place{";", "reservedintotalbyPyTorch"}, place{"MPSallocated:", ""})
+	d.Unallocated = d.figure(pytorch, KindUnallocated, account.Reserved, place{"", "isreservedbyPyTorchbutunallocated"}, place{";", "cached"})
+	d.PrivatePools = d.figure(pytorch, KindPrivatePools, account.Reserved, place{"with", "allocatedinprivatepools"})
+	d.Allowed = d.figure(pytorch, KindAllowed, account.Reserved, place{".", "allowed"}, place{";", "allowed"}, place{"maxallowed:", ""})
+	d.OtherAllocations = d.figure("this process", KindOtherAllocations, account.Process, place{"otherallocations:", ""})
+	d.figure(pytorch, KindInactive, account.Reserved, place{";", "inactive"})
 }
 
 // processes reads who else is on the device, in either order of sentences.
 func (d *draft) processes() {
-	for _, at := range reProcess().FindAllStringSubmatchIndex(d.text, 64) {
-		found := groups(d.text, at)
-		use, component := ProcessUse{}, "this process"
-		if at[2] >= 0 {
-			use.PID, _ = strconv.ParseInt(found[0], 10, 64)
-			component, found = "process "+found[0], found[1:]
+	const most = 64
+	for from := 0; len(d.Processes) < most; {
+		m, ok := place{"has", "memoryinuse"}.find(d.text, from, sized)
+		if !ok {
+			return
 		}
-		use.Bytes = d.reading(component, KindInUse, account.Process, found, at)
+		from = m.end
+		use, component := ProcessUse{}, "this process"
+		if before := d.text[:m.at]; !strings.HasSuffix(before, "thisprocess") {
+			at := digitsUntil(before, len(before), 18)
+			if at == len(before) || !strings.HasSuffix(before[:at], "Process") {
+				continue
+			}
+			use.PID, _ = strconv.ParseInt(before[at:], 10, 64)
+			component = "process " + before[at:]
+			m.at = at
+		}
+		use.Bytes = d.reading(component, KindInUse, account.Process, m)
 		d.Processes = append(d.Processes, use)
 	}
 }
@@ -215,7 +222,7 @@ func (d *draft) age() {
 		d.era = since21
 	case strings.Contains(d.text, "reservedintotalbyPyTorch"):
 		d.era = upTo20
-	case reUnallocated().MatchString(d.text):
+	case d.Unallocated.Known():
 		d.era = upTo13
 	}
 }
@@ -223,12 +230,13 @@ func (d *draft) age() {
 // retelling reads the words in which vLLM reports a failure again, and what it
 // advises (vllm/v1/worker/gpu_model_runner.py, _dummy_sampler_run).
 func (d *draft) retelling() {
-	found := d.find(reRetold())
-	if found == nil {
+	at := reRetold().FindStringSubmatchIndex(d.text)
+	if at == nil {
 		return
 	}
 	d.retold = true
-	if found[0] == "sampler" {
+	d.last = max(d.last, at[1])
+	if d.text[at[2]:at[3]] == "sampler" {
 		d.Phase = account.PhaseSamplerWarmup
 	}
 	const advises, within = "Pleasetrylowering", 200
@@ -259,9 +267,29 @@ func (d *draft) hint() {
 	case strings.Contains(d.text, "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0"):
 		d.Hint = HintHighWatermark
 	}
-	for _, at := range reHintEnd().FindAllStringIndex(d.text, 4) {
-		d.last = max(d.last, at[1])
+	for _, end := range [...]string{"avoidfragmentation", "unoccupiedcachedmemory", "(maycausesystemfailure)"} {
+		if at := strings.Index(d.text, end); at >= 0 {
+			d.last = max(d.last, at+len(end))
+		}
 	}
+	if at := strings.Index(d.text, documentation); at >= 0 {
+		at += len(documentation)
+		d.last = max(d.last, at+reference(d.text[at:]))
+	}
+}
+
+const documentation = "SeedocumentationforMemoryManagement"
+
+// reference is how many bytes name the documentation: a variable or an address.
+func reference(text string) int {
+	if after, found := strings.CutPrefix(text, "and"); found {
+		n := len(after) - len(strings.TrimLeft(after, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"))
+		return len("and") + n
+	}
+	if strings.HasPrefix(text, "(http") {
+		return strings.IndexByte(text[:min(len(text), 200)], ')') + 1
+	}
+	return 0
 }
 
 // advises reports a setting that the message says to try.
@@ -270,65 +298,38 @@ func (d *draft) advises(setting string) bool {
 	return found && strings.Contains(after[:min(len(after), 80)], setting)
 }
 
-// find gives the groups of a pattern's first match, and notes where it ends.
-func (d *draft) find(pattern *regexp.Regexp) []string {
-	at := pattern.FindStringSubmatchIndex(d.text)
-	if at == nil {
-		return nil
-	}
-	d.last = max(d.last, at[1])
-	return groups(d.text, at)
-}
-
-// groups are the texts of the groups that took part in a match.
-func groups(text string, at []int) []string {
-	list := []string{}
-	for i := 2; i < len(at); i += 2 {
-		if at[i] >= 0 {
-			list = append(list, text[at[i]:at[i+1]])
+// figure reads the first of some places where a size is.
+func (d *draft) figure(component string, kind Kind, scope account.Scope, places ...place) account.Figure {
+	for _, p := range places {
+		if m, ok := p.find(d.text, 0, sized); ok {
+			return d.reading(component, kind, scope, m)
 		}
 	}
-	return list
-}
-
-// figure reads the first of some patterns that is there.
-func (d *draft) figure(component string, kind Kind, scope account.Scope, patterns ...*regexp.Regexp) account.Figure {
-	for _, pattern := range patterns {
-		if at := pattern.FindStringSubmatchIndex(d.text); at != nil {
-			return d.reading(component, kind, scope, groups(d.text, at), at)
-		}
-	}
-	return account.Unknown(fmt.Sprintf("the message does not give the bytes %s", strings.ReplaceAll(string(kind), "_", " ")),
+	return account.Unknown("the message does not give the bytes "+strings.ReplaceAll(string(kind), "_", " "),
 		account.Provenance{Origin: account.Observed, Scope: scope, Counter: string(kind), Source: d.name})
 }
 
-// reading is one number, added to the components. A number without a unit is
-// in bytes.
-func (d *draft) reading(component string, kind Kind, scope account.Scope, found []string, at []int) account.Figure {
-	d.last = max(d.last, at[1])
-	line := d.lineAt(at[0])
-	unit := "bytes"
-	if len(found) > 1 {
-		unit = found[1]
-	}
-	f := printed(found[0], unit, account.Provenance{
-		Origin: account.Observed, Scope: scope, Counter: string(kind), Source: fmt.Sprintf("%s:%d", d.name, line),
-	})
-	d.components = append(d.components, Component{
-		Component: component, Rank: d.Rank, Device: d.Device, Kind: kind, Bytes: f, Printed: asPrinted(found[0], unit), Line: line,
-	})
-	return f
-}
-
-// lineAt is the line in which an offset of the message lies.
-func (d *draft) lineAt(offset int) int {
-	line := 0
-	for _, s := range d.starts {
-		if s.offset <= offset || line == 0 {
-			line = s.line
+// counted reads a number without a unit into a figure, if it is there.
+func (d *draft) counted(f *account.Figure, component string, kind Kind, places ...place) {
+	for _, p := range places {
+		if m, ok := p.find(d.text, 0, count); ok {
+			*f = d.reading(component, kind, f.Scope, m)
+			return
 		}
 	}
-	return line
+}
+
+// reading is one number, added to the components.
+func (d *draft) reading(component string, kind Kind, scope account.Scope, m match) account.Figure {
+	d.last = max(d.last, m.end)
+	line := d.lineAt(m.at)
+	f := printed(m.number, m.unit, account.Provenance{
+		Origin: account.Observed, Scope: scope, Counter: string(kind), Source: d.name + ":" + strconv.Itoa(line),
+	})
+	d.components = append(d.components, Component{
+		Component: component, Rank: d.Rank, Device: d.Device, Kind: kind, Bytes: f, Printed: asPrinted(m.number, m.unit), Line: line,
+	})
+	return f
 }
 
 // setRank gives a message its rank when a later copy of it says it.

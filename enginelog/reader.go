@@ -2,36 +2,21 @@ package enginelog
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"floodmark/account"
 )
 
-// head begins a message, in squashed text. "Tried to allocate" begins one only
-// where the beginning of a paste is cut off. The texts are those of PyTorch's
-// caching allocators (CUDA and HIP, XPU, MPS, and the backends that copied
-// theirs), of its error checks, and of NCCL's and RCCL's alloc.h.
-var head = pattern(`((?:CUDA|Cuda|HIP|XPU|NPU|MUSA|MLU)outofmemory` +
-	`|MPSbackendoutofmemory` +
-	`|(?:CUDA|HIP|XPU)(?:driver)?error:outofmemory` +
-	`|cudaruntimeerror\(2\):outofmemory` +
-	`|Cudafailure2?'outofmemory'` +
-	`|FailedtoCUDAcalloc` +
-	`|(?:expandable_segments:)?memorymappingfailedwithOOMondevice` +
-	`|CurrentplatformcanNOTallocatememoryblock` +
-	`|Invalidbuffersize:\d` +
-	`|Triedtoallocate)`)
-
 const (
-	tried = "Triedtoallocate"
-	// tail is how much of the text before is kept, to find a head that a
-	// terminal wrapped: no head is longer.
-	tail = 64
 	// A message is not followed further than this.
 	longest, mostLines = 6000, 14
+	// mostWriters is how many writers are followed at one time.
+	mostWriters = 4096
+	// mostTexts is how many different messages are recognised without being read
+	// again.
+	mostTexts = 1024
 )
 
 // oomReader finds out-of-memory messages, those of each writer apart.
@@ -41,8 +26,10 @@ type oomReader struct {
 	streams    map[string]*stream
 	last       *stream
 	found      []OutOfMemory
-	seen       map[string]int // who and message → index into found
-	dropped    int
+	seen       map[string]int      // who and message → index into found
+	texts      map[string]*message // squashed message → what it says
+	dropped    dropped
+	crowded    bool // there were more writers than are followed
 	settings   []Setting
 	understood int    // lines that were part of a message or showed a setting
 	held       line   // the line before, if it was passed over
@@ -51,27 +38,14 @@ type oomReader struct {
 	by         writer // of the line of which pieces are read
 }
 
-// stream is the squashed text of one writer: its last bytes or, once a message
-// was found, the message.
-type stream struct {
-	writer  writer
-	where   Where // of the message that is open
-	text    string
-	open    bool
-	starts  []start // where in text each line begins
-	counted int     // the last line that was counted as understood
-	told    int     // how many had been found with its last failure that has numbers; 0 is none
-}
-
-// start is where a line begins in the text of a stream. Skip is how many
-// squashed bytes of the line came before the text.
-type start struct {
-	offset, line, skip int
-	raw                string
+// message is a message without where it stands and who wrote it.
+type message struct {
+	OutOfMemory
+	last int // where the last thing understood ends
 }
 
 func newOOMReader(name string) *oomReader {
-	return &oomReader{name: name, streams: map[string]*stream{}, seen: map[string]int{}}
+	return &oomReader{name: name, streams: map[string]*stream{}, seen: map[string]int{}, texts: map[string]*message{}}
 }
 
 // take takes the next line. Most lines of a log say nothing here, and are
@@ -112,92 +86,50 @@ func (r *oomReader) read(l line) {
 	if l.starts {
 		r.by, l.text = prefix(l.text)
 	}
-	text := squash(l.text)
+	text, breaks := squash(l.text)
 	if text == "" {
 		return
 	}
-	s := r.stream(r.by, text)
+	own := heads(text)
+	s := r.stream(r.by, text, own)
 	r.readSettings(l, s.text)
-	from := max(0, len(s.text)-tail)
-	if s.open {
-		from = max(1, from)
-	}
-	before := len(s.text)
-	s.text += text
-	s.starts = append(s.starts, start{offset: before, line: l.number, raw: l.text})
-	for {
-		at, end, ok := nextHead(s.text, from)
-		switch {
-		case !ok:
-			r.settle(s)
-			return
-		case end <= before, s.open && s.text[at:end] == tried && awaitsRequest(s.text[:at]):
-			from = end
+	found := s.across(text, own)
+	base, before := s.base, s.base+len(s.text)
+	s.add(l.number, text, breaks)
+	for _, h := range found {
+		at, end := before+h.at-s.base, before+h.end-s.base
+		word := s.text[at:end]
+		if s.open && word == tried && s.awaitsRequest() {
+			s.tried = true
 			continue
 		}
 		if s.open {
 			r.close(s, at)
-			end -= at
 		} else {
 			s.cut(at)
-			end -= at
 		}
-		s.where = r.traces.at(r.by.name, l.number)
-		s.open, before, from = true, 0, end
+		s.begin(word, r.traces.at(r.by.name, l.number))
 	}
-}
-
-// nextHead finds a head; plain searches come first, as most lines have none.
-func nextHead(text string, from int) (at, end int, ok bool) {
-	rest := text[from:]
-	for _, word := range []string{"outofmemory", tried, "CUDAcalloc", "withOOMon", "memoryblock", "buffersize:"} {
-		if strings.Contains(rest, word) {
-			m := head().FindStringIndex(rest)
-			if m == nil {
-				return 0, 0, false
-			}
-			return from + m[0], from + m[1], true
-		}
-	}
-	return 0, 0, false
+	r.settle(s)
+	s.shrink(s.base - base)
 }
 
 // stream is that of a line's writer. A line without any prefix goes on with
 // the line before, as a terminal wraps it, unless it begins a message itself.
-func (r *oomReader) stream(by writer, text string) *stream {
-	if by.bare && r.last != nil && r.last.goesOn(text) {
+func (r *oomReader) stream(by writer, text string, own []span) *stream {
+	if by.bare && r.last != nil && r.last.goesOn(text, own) {
 		return r.last
 	}
-	const mostWriters = 256
-	key := by.name
-	if r.streams[key] == nil && len(r.streams) >= mostWriters {
-		key = ""
+	if r.streams[by.name] == nil {
+		if len(r.streams) >= mostWriters {
+			r.crowded = true
+			r.closeAll()
+			clear(r.streams)
+		}
+		r.streams[by.name] = &stream{writer: by}
 	}
-	if r.streams[key] == nil {
-		r.streams[key] = &stream{writer: by}
-	}
-	r.last = r.streams[key]
+	r.last = r.streams[by.name]
 	return r.last
-}
-
-// awaitsRequest reports whether an open message is one that says further on
-// what was tried, and has not said so yet.
-func awaitsRequest(text string) bool {
-	h := head().FindString(text)
-	allocator := strings.HasSuffix(h, "outofmemory") && !strings.Contains(h, "error")
-	return (allocator || strings.HasPrefix(h, "Currentplatform")) && !strings.Contains(text, tried)
-}
-
-// goesOn reports whether a line can be the next part of a stream: it begins no
-// message, or the stream ended within the words that it goes on with.
-func (s *stream) goesOn(text string) bool {
-	at, end, begins := nextHead(text, 0)
-	if !begins || (s.open && text[at:end] == tried && awaitsRequest(s.text)) {
-		return true
-	}
-	before := s.text[max(0, len(s.text)-tail):]
-	at, end, begins = nextHead(before+text, 0)
-	return begins && at < len(before) && end > len(before)
 }
 
 // settle forgets what is no longer needed, and ends a message that goes on for
@@ -211,88 +143,123 @@ func (r *oomReader) settle(s *stream) {
 	}
 }
 
-// close reads the message that ends at an offset, and keeps what follows it.
+// close reads the message that ends at an offset, and keeps what follows it. A
+// text that was read before is not read again, unless its numbers are needed in
+// the lines where they stand now.
 func (r *oomReader) close(s *stream, end int) {
-	m, last := parse(s.text[:end], s.writer, s.starts, r.name)
-	m.Where = s.where
-	if m.Line > 0 {
-		for _, at := range s.starts {
-			if at.offset < last && at.line > s.counted {
-				r.understood++
-				s.counted = at.line
-			}
-		}
-		r.add(m, s)
+	m, known := r.texts[s.text[:end]]
+	if known {
+		m.Line, m.Rank, m.PID, m.Where = s.lineAt(0), s.writer.rank, s.writer.pid, s.where
 	}
+	if !known || !r.counts(&m.OutOfMemory, s) {
+		m = &message{}
+		m.OutOfMemory, m.last = parse(s.upTo(end), len(s.head), s.writer, r.name)
+		m.Where = s.where
+		r.remember(s.text[:end], m)
+		if m.Line > 0 {
+			r.add(&m.OutOfMemory, s)
+		}
+	}
+	r.understood += s.understood(m.last)
 	s.open = false
 	s.cut(end)
 }
 
-// cut drops the text before an offset.
-func (s *stream) cut(offset int) {
-	s.text = strings.Clone(s.text[offset:])
-	var kept []start
-	for i, at := range s.starts {
-		if i+1 < len(s.starts) && s.starts[i+1].offset <= offset {
-			continue
-		}
-		at.skip += max(0, offset-at.offset)
-		at.offset = max(0, at.offset-offset)
-		kept = append(kept, at)
+// remember keeps what a text says.
+func (r *oomReader) remember(text string, m *message) {
+	if len(text) > longest {
+		return
 	}
-	s.starts = kept
-	if s.text == "" {
-		s.starts = nil
+	if len(r.texts) >= mostTexts {
+		clear(r.texts)
 	}
+	r.texts[strings.Clone(text)] = m
+}
+
+// counts counts a message that is not to be kept: it was before, or there is no
+// room for it. False is for one that is to be kept, with its lines.
+func (r *oomReader) counts(m *OutOfMemory, s *stream) bool {
+	if m.Message == "" {
+		return true // code that looks for a message, as before
+	}
+	if m.bare() && s.told > 0 {
+		r.found[s.told-1].Repeats++
+		return true
+	}
+	i, known := r.known(m)
+	switch {
+	case !known && len(r.found) >= most:
+		r.dropped.add(m)
+	case !known || m.Line < r.found[i].Line:
+		return false
+	default:
+		r.merge(i, m)
+	}
+	return true
 }
 
 // add keeps a message. The same message again, as tracebacks and launchers
 // print it, is counted with the first; so is one that only says that memory
 // ran out, after the same writer has given the numbers.
-func (r *oomReader) add(m OutOfMemory, s *stream) {
-	if len(m.components) == 0 && !m.retold && s.told > 0 && awaitsRequest(squash(m.Message)) {
+func (r *oomReader) add(m *OutOfMemory, s *stream) {
+	if m.bare() && s.told > 0 {
 		r.found[s.told-1].Repeats++
 		return
 	}
-	own, anyone := m.who()+m.Message, m.Message
-	i, known := r.seen[own]
-	if !known {
-		i, known = r.seen[anyone]
-		known = known && (own == anyone || r.found[i].who() == "")
-	}
-	if known {
-		r.found[i].merge(m)
-		r.seen[r.found[i].who()+m.Message] = i
+	if i, known := r.known(m); known {
+		r.merge(i, m)
 		return
 	}
 	if len(r.found) >= most {
-		r.dropped++
+		r.dropped.add(m)
 		return
 	}
-	r.seen[own] = len(r.found)
-	if _, taken := r.seen[anyone]; !taken {
-		r.seen[anyone] = len(r.found)
+	r.seen[m.who()+m.Message] = len(r.found)
+	if _, taken := r.seen[m.Message]; !taken {
+		r.seen[m.Message] = len(r.found)
 	}
-	r.found = append(r.found, m)
+	r.found = append(r.found, *m)
 	if len(m.components) > 0 && !m.Retried {
 		s.told = len(r.found)
 	}
 }
 
+// bare reports a message that says nothing but that memory ran out.
+func (m *OutOfMemory) bare() bool {
+	return m.announced && len(m.components) == 0 && !m.retold && !m.TooLarge
+}
+
+// known is the failure that a message is of, if it was kept.
+func (r *oomReader) known(m *OutOfMemory) (int, bool) {
+	own, anyone := m.who()+m.Message, m.Message
+	if i, known := r.seen[own]; known {
+		return i, true
+	}
+	i, known := r.seen[anyone]
+	return i, known && (own == anyone || r.found[i].who() == "")
+}
+
+// merge counts a copy of the failure at an index.
+func (r *oomReader) merge(i int, m *OutOfMemory) {
+	r.found[i].merge(m)
+	r.seen[r.found[i].who()+m.Message] = i
+}
+
 // merge counts a copy of a message. The one that comes first in the text
 // stands for both; the rank may be known from either.
-func (m *OutOfMemory) merge(other OutOfMemory) {
-	rank, repeats := max(m.Rank, other.Rank), m.Repeats+1
-	first, second := *m, other
-	if second.Line < first.Line {
-		first, second = second, first
+func (m *OutOfMemory) merge(other *OutOfMemory) {
+	rank, repeats, where := max(m.Rank, other.Rank), m.Repeats+1, other.Where
+	if other.Line < m.Line {
+		where = m.Where
+		*m = *other
 	}
-	if first.Where.File == "" {
-		first.Where = second.Where
+	if m.Where.File == "" {
+		m.Where = where
 	}
-	*m = first
 	m.Repeats = repeats
-	m.setRank(rank)
+	if m.Rank != rank {
+		m.setRank(rank)
+	}
 }
 
 // retell takes what an engine says of a failure in its own words.
@@ -330,19 +297,26 @@ func (m *OutOfMemory) retells(other *OutOfMemory) bool {
 func (m *OutOfMemory) who() string {
 	switch {
 	case m.Rank >= 0:
-		return fmt.Sprintf("rank %d: ", m.Rank)
+		return "rank " + strconv.Itoa(m.Rank) + ": "
 	case m.PID > 0 && len(m.components) == 0:
-		return fmt.Sprintf("process %d: ", m.PID)
+		return process(m.PID) + ": "
 	}
 	return ""
 }
 
-// closeAll ends the messages that are open.
+// closeAll ends the messages that are open, in their order.
 func (r *oomReader) closeAll() {
-	for _, name := range slices.Sorted(maps.Keys(r.streams)) {
-		if s := r.streams[name]; s.open {
-			r.close(s, len(s.text))
+	var open []*stream
+	for _, s := range r.streams {
+		if s.open {
+			open = append(open, s)
 		}
+	}
+	slices.SortFunc(open, func(a, b *stream) int {
+		return cmp.Or(cmp.Compare(a.lineAt(0), b.lineAt(0)), cmp.Compare(a.writer.name, b.writer.name))
+	})
+	for _, s := range open {
+		r.close(s, len(s.text))
 	}
 }
 
@@ -364,9 +338,6 @@ func (r *oomReader) finish(log *Log) int {
 		log.Warnings = append(log.Warnings, account.Warning{Code: "binary_units",
 			Text: "the KB, MB and GB of this message are 2¹⁰, 2²⁰ and 2³⁰ bytes, which is KiB, MiB and GiB"})
 	}
-	if r.dropped > 0 {
-		log.Warnings = append(log.Warnings, account.Warning{Code: "more_messages",
-			Text: fmt.Sprintf("%d further out-of-memory messages were left out after the first %d", r.dropped, most)})
-	}
+	log.Warnings = append(log.Warnings, r.warnings()...)
 	return r.understood
 }

@@ -9,10 +9,6 @@ import (
 	"floodmark/bytesize"
 )
 
-// size is how a printed number of bytes looks once white space is taken out:
-// two groups, the number and its unit.
-const size = `(\d{1,24}(?:\.\d{1,6})?)(bytes|[KMG]i?B)`
-
 // printed is the bytes that a printed size can stand for.
 //
 // PyTorch's format_size prints two decimals, in bytes up to 1024, in KiB up to

@@ -19,12 +19,17 @@ type writer struct {
 // also makes the ASCII part of UTF-16 readable, which PowerShell writes.
 func plain(data []byte) string {
 	data = bytes.TrimRight(data, "\r\n")
-	if !bytes.ContainsFunc(data, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+	clean := 0
+	for clean < len(data) && data[clean] >= 0x20 && data[clean] != 0x7f {
+		clean++
+	}
+	if clean == len(data) {
 		return string(data)
 	}
 	var b strings.Builder
 	b.Grow(len(data))
-	for i := 0; i < len(data); i++ {
+	b.Write(data[:clean])
+	for i := clean; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == 0x1b:
 			i += escape(data[i+1:])
@@ -54,43 +59,6 @@ func escape(rest []byte) int {
 	return 1
 }
 
-// words splits a text at white space, at the borders of boxed tracebacks, and
-// at escaped line ends.
-func words(text string) []string {
-	if strings.Contains(text, `\n`) {
-		text = strings.ReplaceAll(text, `\n`, " ")
-	}
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\u00a0' || r == '│' })
-}
-
-// squash joins the words of a text. What a terminal wrapped, even inside a
-// word, is whole again when squashed lines are joined.
-func squash(text string) string { return strings.Join(words(text), "") }
-
-// spaced gives a squashed text, up to an offset, its spaces back, from the
-// lines that it came from.
-func spaced(starts []start, end int) string {
-	var b strings.Builder
-	length := 0
-	for _, s := range starts {
-		skip := s.skip
-		for _, w := range words(s.raw) {
-			n := min(skip, len(w))
-			w, skip = w[n:], skip-n
-			w = w[:min(len(w), end-length)]
-			if w == "" {
-				continue
-			}
-			if length > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(w)
-			length += len(w)
-		}
-	}
-	return b.String()
-}
-
 // Prefixes that say who wrote a line, and those that do not. They are those of
 // torchrun and of PyTorch's excepthook, of mpirun --tag-output, of vLLM's and
 // Ray's workers, and the usual time stamps and logging levels.
@@ -98,7 +66,6 @@ var (
 	rankPrefix  = pattern(`^\[(?:rank|default)(\d{1,9})\]:?`)
 	mpiPrefix   = pattern(`^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:`)
 	srunPrefix  = pattern(`^(\d{1,6}): `)
-	pidPrefix   = pattern(`^\((?:([A-Za-z_][\w:.]{0,80}) )?(?:rank=(\d{1,9}) )?pid=(\d{1,18})[^)]{0,80}\)`)
 	stampPrefix = pattern(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:?`)
 	levelPrefix = pattern(`^(?:ERROR|WARNING|WARN|INFO|CRITICAL|DEBUG) `)
 	shortStamp  = pattern(`^\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? `)
@@ -126,21 +93,62 @@ func (w *writer) take(text string) int {
 	if text == "" || !strings.ContainsAny(text[:1], "[(0123456789EWICD") {
 		return 0
 	}
-	if m := pidPrefix().FindStringSubmatch(text); m != nil {
-		w.name += m[1] + "/" + m[3]
-		w.pid, _ = strconv.ParseInt(m[3], 10, 64)
-		w.setRank(m[2])
-		return len(m[0])
+	switch c := text[0]; {
+	case c == '(':
+		return w.takeProcess(text)
+	case c == '[':
+		if n := w.takeRank(text, rankPrefix(), mpiPrefix()); n > 0 {
+			return n
+		}
+		return noise(text, stampPrefix(), filePrefix(), glogPrefix())
+	case digit(c):
+		if n := w.takeRank(text, srunPrefix()); n > 0 {
+			return n
+		}
+		return noise(text, stampPrefix(), shortStamp())
 	}
-	for _, ranked := range []*regexp.Regexp{rankPrefix(), mpiPrefix(), srunPrefix()} {
-		if m := ranked.FindStringSubmatch(text); m != nil {
+	return noise(text, levelPrefix())
+}
+
+// takeProcess reads a prefix that gives a process, as "(Worker_TP0 pid=518)",
+// with a rank before or an address after it.
+func (w *writer) takeProcess(text string) int {
+	end := strings.IndexByte(text[:min(len(text), 200)], ')')
+	if end < 0 {
+		return 0
+	}
+	name, rest, found := strings.Cut(text[1:end], "pid=")
+	n := digitsFrom(rest, 0, 18)
+	if !found || n == 0 {
+		return 0
+	}
+	name, rank, _ := strings.Cut(name, "rank=")
+	name = strings.TrimRight(name, " ")
+	if strings.IndexByte(name, ' ') >= 0 {
+		return 0
+	}
+	w.name += name + "/" + rest[:n]
+	w.pid, _ = strconv.ParseInt(rest[:n], 10, 64)
+	w.setRank(strings.TrimRight(rank, " "))
+	return end + 1
+}
+
+// takeRank reads a prefix that gives a rank.
+func (w *writer) takeRank(text string, forms ...*regexp.Regexp) int {
+	for _, form := range forms {
+		if m := form.FindStringSubmatch(text); m != nil {
 			w.name += "rank" + m[1]
 			w.setRank(m[1])
 			return len(m[0])
 		}
 	}
-	for _, noise := range []*regexp.Regexp{stampPrefix(), levelPrefix(), shortStamp(), filePrefix(), glogPrefix()} {
-		if m := noise.FindString(text); m != "" {
+	return 0
+}
+
+// noise is the length of a prefix that says nothing of who wrote.
+func noise(text string, forms ...*regexp.Regexp) int {
+	for _, form := range forms {
+		if m := form.FindString(text); m != "" {
 			return len(m)
 		}
 	}

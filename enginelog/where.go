@@ -3,6 +3,7 @@ package enginelog
 import (
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Where is the line of a program that was running when memory ran out, as a
@@ -13,13 +14,6 @@ type Where struct {
 	Function string // may be empty
 	Code     string // the source line; empty where the traceback shows none
 }
-
-// Lines of a traceback, as Python's traceback module prints them, without
-// their indent.
-var (
-	reFrame     = pattern(`^File "([^"]+)", line (\d{1,9})(?:, in (.+))?`)
-	reException = pattern(`^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b`)
-)
 
 // reach is how many lines a failure may come after the frame that it is said of:
 // other ranks write in between.
@@ -56,7 +50,6 @@ func (t *tracer) take(l line) {
 	by, text := prefix(l.text)
 	w := t.writer(by.name)
 	switch {
-	case w == nil:
 	case begins:
 		t.forget(w)
 		t.understood++
@@ -90,12 +83,12 @@ func marks(text string) bool {
 	return strings.Trim(text, "^~ ") == ""
 }
 
-// writer is the traceback of a line's writer; nil beyond a bound.
+// writer is the traceback of a line's writer. Beyond a bound, what was known of
+// the others is forgotten.
 func (t *tracer) writer(name string) *trace {
-	const most = 256
-	if t.writers[name] == nil && len(t.writers) < most {
-		if t.writers == nil {
-			t.writers = map[string]*trace{}
+	if t.writers[name] == nil {
+		if t.writers == nil || len(t.writers) >= mostWriters {
+			t.writers, t.pending = map[string]*trace{}, 0
 		}
 		t.writers[name] = &trace{}
 	}
@@ -103,15 +96,14 @@ func (t *tracer) writer(name string) *trace {
 }
 
 func (t *tracer) frame(w *trace, text string, number int) {
-	m := reFrame().FindStringSubmatch(text)
-	if m == nil {
+	where, ok := frame(text)
+	if !ok {
 		return
 	}
 	t.understood++
-	n, _ := strconv.Atoi(m[2])
 	w.line, w.current = number, nil
-	if rank := owner(m[1]); w.where.File == "" || rank >= w.rank {
-		w.where, w.rank = Where{File: short(m[1]), Line: n, Function: short(m[3])}, rank
+	if rank := owner(where.File); w.where.File == "" || rank >= w.rank {
+		w.where, w.rank = where, rank
 		w.current = &w.where
 	}
 	if !w.awaits {
@@ -120,12 +112,44 @@ func (t *tracer) frame(w *trace, text string, number int) {
 	}
 }
 
+// frame reads a line of a traceback, without its indent, as Python's traceback
+// module prints it.
+func frame(text string) (Where, bool) {
+	text, opens := strings.CutPrefix(text, `File "`)
+	file, text, closes := strings.Cut(text, `", line `)
+	n := digitsFrom(text, 0, 9)
+	if !opens || !closes || file == "" || n == 0 {
+		return Where{}, false
+	}
+	line, _ := strconv.Atoi(text[:n])
+	function, _ := strings.CutPrefix(text[n:], ", in ")
+	if len(function) == len(text[n:]) {
+		function = ""
+	}
+	return Where{File: short(file), Line: line, Function: short(function)}, true
+}
+
+// exception reports a line that begins with the name of an exception.
+func exception(text string) bool {
+	name := text[:len(text)-len(strings.TrimLeftFunc(text, func(r rune) bool {
+		return r == '.' || r == '_' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r))
+	}))]
+	for part := range strings.SplitSeq(name, ".") {
+		for _, kind := range [...]string{"Error", "Exception", "Interrupt", "Exit", "Warning"} {
+			if strings.HasSuffix(part, kind) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // source takes the line after a frame, unless it is already the exception.
 func (t *tracer) source(w *trace, text string) {
 	w.awaits = false
 	t.pending--
 	text = short(text)
-	if text == "" || reException().MatchString(text) {
+	if text == "" || exception(text) {
 		return
 	}
 	t.understood++

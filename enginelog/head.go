@@ -1,0 +1,91 @@
+package enginelog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// The texts are those of PyTorch's caching allocators (CUDA and HIP, XPU, MPS,
+// and the backends that copied theirs), of its error checks, and of NCCL's and
+// RCCL's alloc.h.
+const (
+	ranOut   = "outofmemory"
+	calloc   = "FailedtoCUDAcalloc"
+	unmapped = "memorymappingfailedwithOOMondevice"
+	platform = "CurrentplatformcanNOTallocatememoryblock"
+	buffer   = "Invalidbuffersize:"
+	// tried begins a message only where the beginning of a paste is cut off.
+	tried = "Triedtoallocate"
+	// tail is how much of the text before is kept, to find a head that a
+	// terminal wrapped: no head is longer.
+	tail = 64
+)
+
+// span is where a head stands in squashed text.
+type span struct{ at, end int }
+
+// heads finds where messages begin, in their order. Every place is looked at
+// once.
+func heads(text string) []span {
+	var found []span
+	for _, word := range [...]string{ranOut, tried, calloc, unmapped, platform, buffer} {
+		for from := 0; ; {
+			i := strings.Index(text[from:], word)
+			if i < 0 {
+				break
+			}
+			at := from + i
+			from = at + len(word)
+			if head, ok := headAround(text, word, at); ok {
+				found = append(found, head)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.at, b.at) })
+	return found
+}
+
+// headAround is the head that a word belongs to.
+func headAround(text, word string, at int) (span, bool) {
+	end := at + len(word)
+	switch word {
+	case ranOut:
+		before, quote := refuser(text[:at])
+		if before == 0 || quote && !strings.HasPrefix(text[end:], "'") {
+			return span{}, false
+		}
+		if quote {
+			end++
+		}
+		return span{at - before, end}, true
+	case unmapped:
+		if strings.HasSuffix(text[:at], "expandable_segments:") {
+			at -= len("expandable_segments:")
+		}
+	case buffer:
+		if end == len(text) || !digit(text[end]) {
+			return span{}, false
+		}
+	}
+	return span{at, end}, true
+}
+
+// refuser is how many bytes before "out of memory" name who refused, and
+// whether the words were opened by a quotation mark.
+func refuser(before string) (n int, quote bool) {
+	for _, name := range [...]string{
+		"CUDA", "Cuda", "HIP", "XPU", "NPU", "MUSA", "MLU", "MPSbackend", "cudaruntimeerror(2):",
+		"CUDAerror:", "HIPerror:", "XPUerror:", "CUDAdrivererror:", "HIPdrivererror:", "XPUdrivererror:",
+	} {
+		if strings.HasSuffix(before, name) {
+			return len(name), false
+		}
+	}
+	for _, name := range [...]string{"Cudafailure'", "Cudafailure2'"} {
+		if strings.HasSuffix(before, name) {
+			return len(name), true
+		}
+	}
+	return 0, false
+}
