@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"floodmark/account"
-	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/estimate"
 	"floodmark/estimate/outside"
@@ -171,66 +170,6 @@ func (b *builder) compute() dtype.Format {
 		return f
 	}
 	return b.in.Model.Compute
-}
-
-// dimensions of the work on this rank.
-type dimensions struct {
-	context, generated, sequences int64
-	encoder                       int64 // positions that cross-attention reads; negative when nobody said
-	missing                       string
-}
-
-// sizes reads the dimensions. Of an encoder and a decoder of text, the context
-// is the encoder's, and the decoder begins with one position.
-func (b *builder) sizes() dimensions {
-	declared := func(d workload.Dimension) int64 {
-		n, _ := b.in.Workload.Dimension(d)
-		return n
-	}
-	d := dimensions{context: declared(workload.Context), generated: declared(workload.Generated), sequences: declared(workload.Sequences), encoder: -1}
-	if missing := b.in.Workload.Missing(); len(missing) > 0 {
-		d.missing = "the workload does not say: " + join(missing)
-	}
-	if b.encoderStack() && b.in.Plan.First {
-		d.encoder = d.context
-		d.context = 1
-	}
-	if n, ok := b.in.Workload.Dimension(workload.EncoderLength); ok {
-		d.encoder = n
-	}
-	return d
-}
-
-// encoderStack reports an encoder of text beside a decoder.
-func (b *builder) encoderStack() bool {
-	var encoder, decoder bool
-	for _, s := range b.in.Model.Stacks {
-		encoder = encoder || s.Kind == model.Encoder
-		decoder = decoder || s.Kind == model.Decoder
-	}
-	return encoder && decoder
-}
-
-// total is the positions of one sequence at the end; false on overflow.
-func (d dimensions) total() (int64, bool) { return bytesize.Add(d.context, d.generated) }
-
-// bounded is a figure of declared dimensions, or its low where some are missing.
-func (d dimensions) bounded(f account.Figure) account.Figure {
-	if d.missing != "" {
-		return account.AtLeast(f.Low(), d.missing, f.Provenance)
-	}
-	return f
-}
-
-func join(dimensions []workload.Dimension) string {
-	s := ""
-	for i, d := range dimensions {
-		if i > 0 {
-			s += ", "
-		}
-		s += string(d)
-	}
-	return s
 }
 
 // context is the process before it holds anything of the model.

@@ -342,3 +342,32 @@ func TestOtherOperations(t *testing.T) {
 		t.Errorf("loading is %+v", a.Phases)
 	}
 }
+
+// Images run through their tower in prefill, and their positions are among
+// those of the context. A model that sees needs to be told how many there are.
+func TestImages(t *testing.T) {
+	m := read(t, qwenVL+"}", qwenProcessor)
+	ask := func(dimensions map[workload.Dimension]int64) account.Account {
+		w := generation(64, 0, 1)
+		for d, n := range dimensions {
+			w.Inputs[0].Dimensions[d] = n
+		}
+		return accounts(t, eager.Engine{}, m, w, "Ada")[0]
+	}
+	silent := in(t, ask(nil), account.PhasePrefill, account.TermActivations)
+	if silent.Known() || !strings.Contains(silent.Reason(), "images") {
+		t.Errorf("without a word of images activations are %s: %q", silent.Status(), silent.Reason())
+	}
+	text, seeing := ask(map[workload.Dimension]int64{workload.Images: 0}), ask(map[workload.Dimension]int64{workload.Images: 1, workload.Resolution: 3584})
+	before, _ := in(t, text, account.PhasePrefill, account.TermActivations).High()
+	after, known := in(t, seeing, account.PhasePrefill, account.TermActivations).High()
+	if !known || before == 0 || after < 65536*4*1280*2 {
+		t.Errorf("activations are up to %d without and %d with an image of 65,536 patches", before, after)
+	}
+	if n, _ := in(t, seeing, account.PhasePrefill, account.TermKVCache).IsExact(); n != 16384*28*4*256*2 {
+		t.Errorf("16,384 positions of an image cache %d", n)
+	}
+	if !slices.ContainsFunc(seeing.Warnings, func(w account.Warning) bool { return w.Code == "images_beyond_context" }) {
+		t.Errorf("nothing says that the image is longer than the context: %v", seeing.Warnings)
+	}
+}

@@ -52,17 +52,26 @@ func first(reasons ...string) string {
 func (b *builder) activations(w *work) {
 	p := b.requested(activationFormula)
 	term := b.term(account.TermActivations, account.CategoryActivation, p)
-	prefill := between(p, w.residual, w.peak(), w.d.context, w.d.sequences)
+	prefill := account.Highest(p, b.together(p, w), b.together(p, newTower(b, w.d)))
 	decode := between(p, w.residual*min(w.d.sequences, 1<<32), w.peak(), w.d.sequences)
 	if b.how.scores {
-		scores := between(p, 0, w.d.sequences, w.heads, w.d.context, w.d.context, 4+2*w.width)
-		prefill = account.Sum(p, prefill, scores)
 		decode = account.Sum(p, decode, between(p, 0, w.d.sequences, w.heads, w.longest(), 4+2*w.width))
 	}
-	if b.how.masks {
-		prefill = account.Sum(p, prefill, between(p, 0, w.d.sequences, w.d.context, w.d.context, w.width))
-	}
 	b.inPhase(term, w.d.bounded(prefill), w.d.bounded(decode), first(b.breaks(), w.unknown))
+}
+
+// together is the activations of all positions of all sequences at once, with
+// the scores and the mask of their pairs where those can exist. Of images the
+// patches are one row, whose mask is of them all.
+func (b *builder) together(p account.Provenance, w *work) account.Figure {
+	f := between(p, w.residual, w.peak(), w.d.context, w.d.sequences)
+	if b.how.scores {
+		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.heads, w.d.context, w.d.context, 4+2*w.width))
+	}
+	if b.how.masks {
+		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.d.context, w.d.context, w.width))
+	}
+	return f
 }
 
 // longest is the positions of one sequence at the end; 0 where they overflow,

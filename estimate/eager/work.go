@@ -4,7 +4,6 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/model"
-	"floodmark/workload"
 )
 
 // work is what the layers of a rank make of their positions. Bytes are those of
@@ -51,11 +50,31 @@ func newWork(b *builder, d dimensions) *work {
 		w.unknown = "the model's configuration does not say in which format it computes"
 		return w
 	}
+	w.stagesOf(b, func(k model.StackKind) bool { return k != model.Vision && k != model.Audio })
+	for _, ref := range b.in.Plan.Layers {
+		if s := &b.in.Model.Stacks[ref.Stack]; s.Kind == model.Audio {
+			w.unknown = "the positions that the tower " + s.Name + " runs over are not known"
+		}
+	}
+	return w
+}
+
+// newTower is what the layers over images make of their patches.
+func newTower(b *builder, d dimensions) *work {
+	d.context = d.patches
+	w := &work{d: d}
+	w.width, _ = b.compute().Size(nil)
+	w.stagesOf(b, func(k model.StackKind) bool { return k == model.Vision })
+	return w
+}
+
+// stagesOf adds the stages of the layers of some stacks, each kind of layer
+// once.
+func (w *work) stagesOf(b *builder, of func(model.StackKind) bool) {
 	seen := map[kind]bool{}
 	for _, ref := range b.in.Plan.Layers {
 		s := &b.in.Model.Stacks[ref.Stack]
-		if s.Kind == model.Vision || s.Kind == model.Audio {
-			w.tower(b, s)
+		if !of(s.Kind) {
 			continue
 		}
 		layer := b.in.Plan.Layer(b.in.Model, ref)
@@ -64,7 +83,6 @@ func newWork(b *builder, d dimensions) *work {
 			w.layer(layer, int64(s.Width))
 		}
 	}
-	return w
 }
 
 // kind tells layers of one stack apart: two of one kind work alike.
@@ -163,14 +181,6 @@ func (w *work) attend(heads, q, k, v, out int64, held stage, r int64) {
 	w.stages = append(w.stages,
 		append(stage{r, q, k, v, q, q, k}, held...),
 		append(stage{q, k, v, out, r}, held...))
-}
-
-// tower is a stack over images or sound. It runs only when the workload has
-// some, and how many positions they are is not known here.
-func (w *work) tower(b *builder, s *model.Stack) {
-	if n, ok := b.in.Workload.Dimension(workload.Images); ok && n > 0 || s.Kind == model.Audio {
-		w.unknown = "the positions that the tower " + s.Name + " runs over are not known"
-	}
 }
 
 // peak is the most that one position keeps alive in a layer.
