@@ -3,8 +3,12 @@ package floodmark
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"floodmark/account"
 	"floodmark/device"
@@ -107,25 +111,15 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 	if err != nil {
 		return nil, err
 	}
-	made := map[string][]account.Account{}
+	made, err := p.onCards(ctx, cards)
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]cardRow, 0, len(cards))
 	for _, c := range cards {
-		r := p.Request
-		r.Card, r.Free = &c, nil
-		m := memory(r)
-		key := m.Arch
-		if p.Capacity != nil {
-			key = c.ID
-		}
-		accounts, done := made[key]
-		if !done {
-			if accounts, _, err = p.predict(ctx, m); err != nil {
-				return nil, err
-			}
-			accounts = firstRanks(accounts)
-			made[key] = accounts
-		}
-		rows = append(rows, cardRow{card: c, capacity: m.Total, verdict: p.judge(&c, accounts, r.budgets(accounts)), note: p.imitated(c)})
+		r := p.on(c)
+		accounts := made[p.kind(c)]
+		rows = append(rows, cardRow{card: c, capacity: memory(r).Total, verdict: p.judge(&c, accounts, r.budgets(accounts)), note: p.imitated(c)})
 	}
 	slices.SortStableFunc(rows, cardRow.compare)
 	list := make([]record.CardVerdict, len(rows))
@@ -133,6 +127,48 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 		list[i] = row.record()
 	}
 	return list, nil
+}
+
+// on is the request with a card under every rank.
+func (p *Prediction) on(c device.Card) Request {
+	r := p.Request
+	r.Card, r.Free = &c, nil
+	return r
+}
+
+// kind is equal for cards on which the accounts are equal.
+func (p *Prediction) kind(c device.Card) string {
+	if p.Capacity != nil {
+		return c.ID
+	}
+	return c.Arch
+}
+
+// onCards makes the accounts for each kind of card, side by side.
+func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[string][]account.Account, error) {
+	var kinds []device.Card
+	for _, c := range cards {
+		if !slices.ContainsFunc(kinds, func(k device.Card) bool { return p.kind(k) == p.kind(c) }) {
+			kinds = append(kinds, c)
+		}
+	}
+	made := make([][]account.Account, len(kinds))
+	failed := make([]error, len(kinds))
+	var workers sync.WaitGroup
+	next := atomic.Int64{}
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(kinds)); i = next.Add(1) - 1 {
+				made[i], _, failed[i] = p.predict(ctx, memory(p.on(kinds[i])))
+			}
+		})
+	}
+	workers.Wait()
+	byKind := map[string][]account.Account{}
+	for i, c := range kinds {
+		byKind[p.kind(c)] = firstRanks(made[i])
+	}
+	return byKind, errors.Join(failed...)
 }
 
 // firstRanks keeps one rank of each class: with the same card under all of them
