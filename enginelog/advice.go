@@ -75,6 +75,9 @@ func (m *OutOfMemory) steps(log *Log) []Advice {
 // undecided is for numbers that leave the class open: less held or asked for,
 // and more of the card, help whichever it is.
 func (m *OutOfMemory) undecided() []Advice {
+	if m.conflict != "" {
+		return []Advice{{"complete_message", MoreInformation, "the message as the program printed it: as it stands here it cannot be right"}}
+	}
 	short := least(m.Request.Minus(m.free(), m.Request.Provenance))
 	open := Advice{"complete_message", MoreInformation, m.missing()}
 	if high, known := short.High(); !known || high == 0 {

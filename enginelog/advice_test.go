@@ -194,3 +194,29 @@ func TestPrintedText(t *testing.T) {
 		t.Errorf("%v", mps.Warnings)
 	}
 }
+
+// Numbers that cannot all be true settle nothing, and the account does not go
+// on with them.
+func TestContradictions(t *testing.T) {
+	for _, c := range []struct{ name, old, new, says string }{
+		{"more free than there is", "471.69 MiB is free", "99.00 GiB is free", "99.00 GiB free of a card that has 31.36 GiB"},
+		{"more in pools than is allocated", "with 46.00 MiB", "with 46.00 GiB", "46.00 GiB free in private pools of 15.90 GiB that are counted as allocated"},
+	} {
+		log := read(t, strings.Replace(modern, c.old, c.new, 1))
+		m := log.OutOfMemory[0]
+		if m.Class != CannotTell || len(m.Possible) > 0 || !strings.Contains(m.Because, c.says) || m.Levels().Device.Known() {
+			t.Errorf("%s: %s, %s", c.name, m.Class, m.Because)
+		}
+		if len(log.Warnings) != 1 || log.Warnings[0].Code != "contradiction" || !strings.Contains(log.Warnings[0].Text, c.says) {
+			t.Errorf("%s: warnings %v", c.name, log.Warnings)
+		}
+	}
+	older := one(t, strings.Replace(plausibleTo20, "13.23 GiB already", "15.23 GiB already", 1))
+	if older.Class != CannotTell || !strings.Contains(older.Because, "15.23 GiB allocated of 14.28 GiB that are reserved") {
+		t.Errorf("%s, %s", older.Class, older.Because)
+	}
+	// A driver that moves bytes to main memory can hold more than the card.
+	if m := one(t, "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 13.98 GiB already allocated; 0 bytes free; 14.10 GiB reserved in total by PyTorch)"); m.Class != Spill {
+		t.Errorf("%s, %s", m.Class, m.Because)
+	}
+}

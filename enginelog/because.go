@@ -8,6 +8,9 @@ import (
 
 // because is the class as a sentence with its numbers, and what held the card.
 func (m *OutOfMemory) because() string {
+	if m.conflict != "" && m.Class == CannotTell {
+		return "the numbers contradict each other: " + m.conflict
+	}
 	text := m.reason()
 	if holds := m.holdings(); holds != "" && m.Class != AbsurdSize && m.Class != Spill {
 		text += ". " + holds

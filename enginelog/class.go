@@ -1,6 +1,8 @@
 package enginelog
 
 import (
+	"fmt"
+
 	"floodmark/account"
 	"floodmark/bytesize"
 )
@@ -66,6 +68,26 @@ func exceeds(a, b account.Figure) truth {
 // not turns a comparison round.
 func not(t truth) truth { return yes - t }
 
+// contradiction names two printed numbers that cannot both be true, whatever
+// their rounding. More allocated than the card has is none: a driver can move
+// bytes to main memory.
+func (m *OutOfMemory) contradiction() string {
+	for _, rule := range []struct {
+		part, whole account.Figure
+		text        string
+	}{
+		{m.Free, m.Capacity, "%s free of a card that has %s"},
+		{m.Allocated, m.Reserved, "%s allocated of %s that are reserved"},
+		{m.PrivatePools, m.Allocated, "%s free in private pools of %s that are counted as allocated"},
+		{m.Unallocated, m.Reserved, "%s cached of %s that are reserved"},
+	} {
+		if m.Backend != MPS && rule.part.Known() && rule.whole.Known() && exceeds(rule.part, rule.whole) == yes {
+			return fmt.Sprintf(rule.text, show(rule.part), show(rule.whole))
+		}
+	}
+	return ""
+}
+
 // judge fills in class, sentence and advice.
 func (m *OutOfMemory) judge(log *Log) {
 	m.expandable = log.expandable()
@@ -85,7 +107,7 @@ func (m *OutOfMemory) possible() []Class {
 	if m.absurd() {
 		return []Class{AbsurdSize}
 	}
-	if !m.Capacity.Known() && !m.Free.Known() && !m.Allowed.Known() {
+	if m.conflict != "" || !m.Capacity.Known() && !m.Free.Known() && !m.Allowed.Known() {
 		return nil
 	}
 	free, room := m.free(), m.room()

@@ -40,6 +40,9 @@ func least(f account.Figure) account.Figure {
 // used is what is in use on the device: capacity − free, both of one moment.
 func (m *OutOfMemory) used() account.Figure {
 	p := derived(m.Capacity, account.Device, "capacity − free")
+	if m.conflict != "" {
+		return account.Unknown("the message's numbers contradict each other", p)
+	}
 	if !m.Capacity.Known() || !m.Free.Known() {
 		return account.Unknown("the message does not give both capacity and free", p)
 	}

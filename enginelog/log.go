@@ -64,13 +64,19 @@ type Log struct {
 // warning.
 const most = 1000
 
-// Read reads a text to its end. It is [source.ErrNotThisFormat] when nothing
-// in it was recognised. The text is never held in memory as a whole.
+// Read reads a text, or a gzip of one, to its end. It is
+// [source.ErrNotThisFormat] when nothing in it was recognised, and a
+// [*source.FormatError] when that is so of a gzip that is damaged. The text is
+// never held in memory as a whole.
 func Read(src source.Source) (*Log, error) {
+	in, err := openText(src)
+	if err != nil {
+		return nil, err
+	}
 	log := &Log{Name: src.Name()}
 	oom := newOOMReader(src.Name())
 	blank := 0
-	err := eachLine(source.Stream(src), func(l line) {
+	err = eachLine(in.r, func(l line) {
 		log.Lines = l.number
 		if l.starts && strings.TrimSpace(l.text) == "" {
 			blank++
@@ -83,9 +89,10 @@ func Read(src source.Source) (*Log, error) {
 	}
 	understood := oom.finish(log) + oom.traces.understood
 	if len(log.OutOfMemory) == 0 {
-		return nil, source.ErrNotThisFormat
+		return nil, in.nothing(src.Name())
 	}
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
+	log.Warnings = append(log.Warnings, in.warnings()...)
 	return log, nil
 }
 

@@ -91,6 +91,7 @@ type OutOfMemory struct {
 	era        era    // which PyTorch prints a message of this form
 	variable   string // the environment variable that its hint names
 	announced  bool   // its head is one after which a request is said
+	conflict   string // the two numbers that cannot both be true; empty where there are none
 	retold     bool   // an engine says again, in its own words, that memory ran out
 }
 
@@ -144,6 +145,7 @@ func parse(p passage, head int, by writer, name string) (OutOfMemory, int) {
 		return OutOfMemory{}, 0
 	}
 	m.Line = d.lineAt(0)
+	m.conflict = m.contradiction()
 	m.derive()
 	return m, d.last
 }

@@ -2,6 +2,7 @@ package enginelog
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -332,6 +333,10 @@ func (r *oomReader) finish(log *Log) int {
 	for i := range log.OutOfMemory {
 		m := &log.OutOfMemory[i]
 		m.judge(log)
+		if m.conflict != "" {
+			log.Warnings = append(log.Warnings, account.Warning{Code: "contradiction",
+				Text: fmt.Sprintf("line %d: the numbers contradict each other: %s", m.Line, m.conflict)})
+		}
 		log.Components = append(log.Components, m.components...)
 	}
 	if slices.ContainsFunc(log.Components, func(c Component) bool { return binaryUnderOldName(c.Printed) }) {
