@@ -192,10 +192,7 @@ type cardRow struct {
 // compare puts what fits first, then what nobody can tell, then what does not
 // fit; of each the smaller card first.
 func (a cardRow) compare(b cardRow) int {
-	order := func(v fit.Value) int {
-		return slices.Index([]fit.Value{fit.Fits, fit.CannotTell, fit.DoesNotFit, fit.NotRunnable}, v)
-	}
-	return cmp.Or(cmp.Compare(order(a.verdict.Value), order(b.verdict.Value)),
+	return cmp.Or(cmp.Compare(gravity(a.verdict.Value), gravity(b.verdict.Value)),
 		cmp.Compare(a.capacity.Low(), b.capacity.Low()), cmp.Compare(a.card.ID, b.card.ID))
 }
 
