@@ -46,13 +46,13 @@ const mostPositions = 1 << 24
 // estimate that [Estimate] makes.
 func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 	if !slices.Contains(SolvableFields(), r.Field) {
-		return nil, &SettingsError{fmt.Errorf("%q cannot be solved for: choose context, generated or sequences", r.Field)}
+		return nil, unsolvable(r.Field)
 	}
 	r.Workload.Operation = workload.Generation
 	if r.CacheRoom > 0 {
 		return solveRoom(ctx, r)
 	}
-	if r.Card == nil {
+	if r.Card == nil && r.Free == nil {
 		return nil, &SettingsError{errors.New("there is no card to fit on: name one with --gpu, or a room for the cache with --cache-room")}
 	}
 	high, limit := r.highest()
