@@ -50,11 +50,13 @@ func (m *machine) many(kind Kind) error {
 	if at-1 < m.fence() {
 		return m.fail("there is no %s below the mark", kind)
 	}
+	m.filled = filled{m.at, at}
 	items := m.stack[at:]
 	if err := m.even(kind, items); err != nil {
 		return err
 	}
 	if len(items) > 0 {
+		m.target = at - 1
 		if err := m.fill(&m.stack[at-1], kind, items); err != nil {
 			return err
 		}
@@ -73,6 +75,7 @@ func (m *machine) one(kind Kind, n int) error {
 	if err := m.even(kind, items); err != nil {
 		return err
 	}
+	m.target = at - 1
 	if err := m.add(&m.stack[at-1], kind, items); err != nil {
 		return err
 	}
@@ -93,6 +96,7 @@ func (m *machine) whole(kind Kind) error {
 	}
 	v := Value{kind: kind, depth: 1}
 	if len(items) > 0 {
+		m.target = at
 		if err := m.fill(&v, kind, items); err != nil {
 			return err
 		}
@@ -119,6 +123,7 @@ func (m *machine) even(kind Kind, items []Value) error {
 
 func (m *machine) tuple(at int) error {
 	items := m.stack[at:]
+	m.target = at
 	inside, err := m.settle(items)
 	if err != nil {
 		return err

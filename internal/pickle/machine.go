@@ -17,9 +17,21 @@ const (
 	batch = 1000
 	// maxMarks bounds the marks that are open at once: two a level, and more.
 	maxMarks = 4 * MaxDepth
-	// maxStack bounds the stack absolutely: 16 Mi values are 256 MiB. PyTorch's
+	// maxStack bounds the stack absolutely: 8 Mi values are 128 MiB. PyTorch's
 	// C++ pickler leaves all items of a list there.
-	maxStack = 1 << 24
+	maxStack = 1 << 23
+	// maxGathered bounds the items that were given one by one and that no builder
+	// has seen: a batch a level, and more.
+	maxGathered = 4 * batch * MaxDepth
+	// headStart is how many values, memo entries or strings a file of any length
+	// may have. Beyond it the file must have paid for each with so many bytes: of
+	// 30 public snapshots the densest has a memo entry every 16 bytes (a snapshot
+	// of PyTorch 2.0), a new string every 112, and a value that stays on the stack
+	// is a trace entry of 29 bytes or more.
+	headStart   = 1 << 16
+	stackPrice  = 16
+	memoPrice   = 8
+	stringPrice = 32
 )
 
 // Builder makes something of each container. It is called once its items are
@@ -51,6 +63,9 @@ type Options struct {
 	// Repeats says that two lists of the same references may be one: the builder
 	// is called for the first only.
 	Repeats bool
+	// End is told at STOP how many bytes were read beyond it, from where the
+	// caller can read on.
+	End func(beyond int)
 }
 
 type machine struct {
@@ -65,6 +80,9 @@ type machine struct {
 	memo    memo
 	open    []filling
 	spare   []uint32 // indexes of machine.open that are free again
+	held    int      // items gathered in machine.open
+	target  int      // where on the stack the container is that a builder works on
+	filled  filled   // the mark that the opcode at hand took away
 	repeats repeats
 }
 
@@ -90,12 +108,8 @@ func (m *machine) run() error {
 		}
 		m.at = in.offset()
 		op := in.buf[in.pos]
-		if op == opLongBinGet || op == opBinGet {
-			if done, err := m.repeated(); err != nil {
-				return err
-			} else if done || m.references() > 0 {
-				continue
-			}
+		if (op == opLongBinGet || op == opBinGet) && m.references() > 0 {
+			continue
 		}
 		in.pos++
 		var err error
@@ -103,7 +117,9 @@ func (m *machine) run() error {
 		case opMemoize:
 			err = m.put(uint32(m.memo.count))
 		case opMark:
-			err = m.mark()
+			if err = m.mark(); err == nil && m.options.Repeats {
+				err = m.repeated()
+			}
 		case opEmptyDict:
 			err = m.push(Value{kind: Dict, depth: 1})
 		case opEmptyList:
@@ -117,6 +133,9 @@ func (m *machine) run() error {
 		case opShortBinUnicode:
 			err = m.text(1)
 		case opStop:
+			if m.options.End != nil {
+				m.options.End(len(in.buf) - in.pos)
+			}
 			return nil
 		default:
 			err = m.other(op)
@@ -132,7 +151,8 @@ func (m *machine) run() error {
 // bytes those were. Whatever is special about one is left to get.
 func (m *machine) references() int {
 	buf, pos, stack, pages := m.in.buf, m.in.pos, m.stack, m.memo.pages
-	for pos+5 <= len(buf) {
+	room := m.stackRoom()
+	for pos+5 <= len(buf) && len(stack) < room {
 		index, width := uint32(buf[pos+1]), 2
 		if buf[pos] == opLongBinGet {
 			index, width = binary.LittleEndian.Uint32(buf[pos+1:]), 5
@@ -210,7 +230,8 @@ func (m *machine) administer(op byte) error {
 		}
 		n, rest := binary.LittleEndian.Uint64(b), m.in.size-m.in.offset()
 		if rest < 0 || n > uint64(rest) {
-			return m.fail("a frame of %d bytes is claimed, but at most %d are left", n, max(rest, 0))
+			return m.fail("a frame of %d bytes is claimed, but at most %d are left", n, max(rest, 0)).
+				WithHint("the file is truncated or damaged")
 		}
 		return nil
 	}

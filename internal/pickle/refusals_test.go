@@ -2,6 +2,7 @@ package pickle
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,12 +98,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStackBound: a value takes two bytes of the file, or is one of the first
-// 65,536.
-func TestStackBound(t *testing.T) {
-	_, err := parse(strings.Repeat("]", 1<<18), Options{})
-	if err == nil || !strings.Contains(err.Error(), "values on the stack are more than plain data needs") {
-		t.Errorf("got %v", err)
+// TestBounds: what takes memory must have been paid for with bytes of the file,
+// beyond what a file of any length may have.
+func TestBounds(t *testing.T) {
+	text := func(i int) string {
+		return fmt.Sprintf("\x8c\x04%04x0", i&0xffff) + fmt.Sprintf("\x8c\x05x%04x0", i&0xffff)
+	}
+	var texts strings.Builder
+	for i := range headStart {
+		texts.WriteString(text(i))
+	}
+	for _, c := range []struct{ name, data, says string }{
+		{"containers that are never put into another", strings.Repeat("]", 1<<18), "values on the stack are more than plain data needs"},
+		{"references to one value", "](Nq\x01" + strings.Repeat("h\x01", 1<<18), "values on the stack are more than plain data needs"},
+		{"values that only the memo holds", strings.Repeat("N\x940", 1<<18), "values in the memo are more than"},
+		{"one memo entry that is set anew", "G\x3f\xf0\x00\x00\x00\x00\x00\x00" + strings.Repeat("q\x00", 1<<18), "values in the memo are more than"},
+		{"strings", texts.String(), "different strings are more than"},
+		{"lists that are filled one by one and stay open", strings.Repeat("]"+strings.Repeat("Na", 900), 80), "items of containers that are not finished"},
+	} {
+		_, err := parse(c.data, Options{Repeats: true})
+		var format *source.FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+	}
+}
+
+// TestEnd: the caller learns from where it can read on.
+func TestEnd(t *testing.T) {
+	tree, beyond := newTree(), -1
+	data := "\x80\x02N.more"
+	options := Options{End: func(n int) { beyond = n }}
+	if _, err := Read(strings.NewReader(data), "", int64(len(data)), tree.strings, tree, options); err != nil || beyond != 4 {
+		t.Errorf("%d bytes were read beyond STOP, %v", beyond, err)
 	}
 }
 

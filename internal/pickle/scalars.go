@@ -103,7 +103,16 @@ func (m *machine) text(width int) error {
 	if err != nil {
 		return err
 	}
-	return m.push(Text(m.strings.Intern(b)))
+	return m.string(b)
+}
+
+// string pushes a string. A new one takes some eighty bytes beside its text.
+func (m *machine) string(text []byte) error {
+	index := m.strings.Intern(text)
+	if n := m.strings.Len(); n >= headStart && int64(n) >= headStart+m.in.offset()/stringPrice {
+		return m.fail("%d different strings are more than plain data of this length needs", n)
+	}
+	return m.push(Text(index))
 }
 
 // long reads a little-endian two's complement integer after its length.
@@ -165,7 +174,7 @@ func (m *machine) textual(op byte) error {
 	line := string(b)
 	switch op {
 	case opUnicode:
-		return m.push(Text(m.strings.Intern(rawUnicode(b))))
+		return m.string(rawUnicode(b))
 	case opFloat:
 		f, err := strconv.ParseFloat(line, 64)
 		if err != nil {

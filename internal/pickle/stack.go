@@ -1,11 +1,5 @@
 package pickle
 
-import (
-	"errors"
-
-	"floodmark/internal/source"
-)
-
 // filling is a container whose items come one by one (protocol 0, and
 // containers of one item). They are gathered, so that a builder sees the same
 // calls whatever the protocol.
@@ -16,13 +10,16 @@ type filling struct {
 }
 
 func (m *machine) push(v Value) error {
-	// Each value takes a byte of the file at least; a list of nothing but small
-	// numbers takes two.
-	if n := int64(len(m.stack)); n >= maxStack || n > 1<<16+m.in.offset()/2 {
-		return m.fail("%d values on the stack are more than plain data needs", n)
+	if len(m.stack) >= headStart && len(m.stack) >= m.stackRoom() {
+		return m.fail("%d values on the stack are more than plain data needs", len(m.stack))
 	}
 	m.stack = append(m.stack, v)
 	return nil
+}
+
+// stackRoom is how many values the stack may have at this point of the file.
+func (m *machine) stackRoom() int {
+	return int(min(headStart+m.in.offset()/stackPrice, maxStack))
 }
 
 // fence is the index below which nothing may be taken: the innermost mark.
@@ -67,6 +64,7 @@ func (m *machine) get(index uint32) error {
 	if v.kind == open {
 		// Whoever shares a container sees it as it is now; filling it further
 		// is refused.
+		m.target = len(m.stack)
 		settled, err := m.settled(v)
 		if err != nil {
 			return err
@@ -81,6 +79,9 @@ func (m *machine) put(index uint32) error {
 	// larger one would take memory that the file does not pay for.
 	if index >= maxMemo || int64(index) > m.in.offset() {
 		return m.fail("memo index %d is larger than a file of this length can need", index)
+	}
+	if n := max(m.memo.count, len(m.memo.wide)); n >= headStart && int64(n) >= headStart+m.in.offset()/memoPrice {
+		return m.fail("%d values in the memo are more than plain data of this length needs", n)
 	}
 	if err := m.need(1); err != nil {
 		return err
@@ -99,14 +100,17 @@ func (m *machine) put(index uint32) error {
 }
 
 // settle finishes the items that are still being filled, in place, and gives
-// the depth of the deepest.
+// the depth of the deepest. They are the top of the stack.
 func (m *machine) settle(items []Value) (depth uint8, err error) {
+	target := m.target
 	for i := range items {
 		if items[i].kind == open {
 			index := uint32(items[i].bits)
+			m.target = len(m.stack) - len(items) + i
 			if items[i], err = m.settled(items[i]); err != nil {
 				return 0, err
 			}
+			m.target = target
 			// The last reference is gone: the memo has the finished value.
 			m.recycle(index)
 		}
@@ -141,10 +145,21 @@ func (m *machine) add(target *Value, kind Kind, items []Value) error {
 		m.reopen(target)
 	}
 	f := &m.open[target.bits]
-	f.items, f.depth = append(f.items, items...), max(f.depth, depth)
+	if err := m.gather(f, items, depth); err != nil {
+		return err
+	}
 	if len(f.items) >= batch*len(items) {
 		return m.flush(f)
 	}
+	return nil
+}
+
+// gather keeps items for a builder that sees them later.
+func (m *machine) gather(f *filling, items []Value, depth uint8) error {
+	if m.held += len(items); m.held > maxGathered {
+		return m.fail("%d items of containers that are not finished are more than plain data needs", m.held)
+	}
+	f.items, f.depth = append(f.items, items...), max(f.depth, depth)
 	return nil
 }
 
@@ -154,6 +169,7 @@ func (m *machine) flush(f *filling) error {
 	if err != nil {
 		return err
 	}
+	m.held -= len(f.items)
 	f.value, f.items = made, f.items[:0]
 	return nil
 }
@@ -195,9 +211,7 @@ func (m *machine) fill(target *Value, kind Kind, items []Value) error {
 		return err
 	}
 	if target.kind == open {
-		f := &m.open[target.bits]
-		f.items, f.depth = append(f.items, items...), max(f.depth, depth)
-		return nil
+		return m.gather(&m.open[target.bits], items, depth)
 	}
 	made, err := m.build(*target, items, depth)
 	if err != nil {
@@ -246,15 +260,4 @@ func (m *machine) build(target Value, items []Value, inside uint8) (Value, error
 	}
 	made.memo, made.depth = 0, depth
 	return made, nil
-}
-
-// located gives an error of the caller the place where it happened.
-func (m *machine) located(err error) error {
-	var format *source.FormatError
-	if errors.As(err, &format) {
-		placed := *format
-		placed.File, placed.Offset = m.name, m.at
-		return &placed
-	}
-	return &source.FormatError{File: m.name, Offset: m.at, Msg: "is refused", Err: err}
 }
