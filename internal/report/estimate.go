@@ -10,16 +10,17 @@ import (
 )
 
 func estimate(b *strings.Builder, e *record.Estimate, s Style) {
-	if e.Preparation != nil {
+	switch {
+	case e.Preparation != nil:
 		preparation(b, e.Preparation, s)
-	} else {
+	case e.Shared != nil:
+		shared(b, *e.Shared, s)
+	default:
 		modelHead(b, e, s)
 		if len(e.Parts) > 0 {
 			parts(b, e.Parts, s)
 		}
-		for _, r := range e.Ranks {
-			rank(b, r, s)
-		}
+		ranks(b, e, s)
 	}
 	warnings(b, e.Warnings, s)
 	if e.Verdict != nil {
@@ -27,6 +28,17 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 	}
 	for _, c := range e.WhatIf {
 		change(b, c, s)
+	}
+}
+
+// ranks is what each class of ranks needs; with many cards, the cards.
+func ranks(b *strings.Builder, e *record.Estimate, s Style) {
+	if len(e.Cards) > 0 {
+		cards(b, e, s)
+		return
+	}
+	for _, r := range e.Ranks {
+		rank(b, r, s)
 	}
 }
 
@@ -110,7 +122,11 @@ func rank(b *strings.Builder, r record.Rank, s Style) {
 // capacityOf says what a card reports, and where an end of it is not a reading.
 func capacityOf(d record.Device, s Style) string {
 	reported := s.amount(quantity{d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes})
-	switch {
+	switch usable := s.amount(quantity{d.UsableBytes, d.UsableLowBytes, d.UsableHighBytes}); {
+	case usable != unknown && usable != reported && reported == unknown:
+		return usable + " of it free"
+	case usable != unknown && usable != reported:
+		return "which reports " + reported + ", " + usable + " of it free"
 	case reported == unknown:
 		return "whose capacity nobody has reported"
 	case d.Origin != nil && *d.Origin != "observed" && d.ReportedLowBytes != nil && *d.ReportedLowBytes == 0:

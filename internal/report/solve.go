@@ -10,6 +10,10 @@ import (
 
 func solve(b *strings.Builder, d *record.Solve, s Style) {
 	solution := d.Solution
+	if len(solution.Matrix) > 0 {
+		matrix(b, d, s)
+		return
+	}
 	name := strings.ReplaceAll(solution.Field, "_", " ")
 	switch {
 	case solution.Value != nil:
