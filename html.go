@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/internal/report"
 	"floodmark/record"
 	"floodmark/snapshot"
@@ -26,11 +27,18 @@ func WriteHTML(w io.Writer, e Evidence, tool record.Tool) error {
 	if !ok {
 		return ErrNoPage
 	}
+	document := s.Record(tool).(*record.Snapshot)
 	var text bytes.Buffer
-	if err := report.Text(&text, s.Record(tool), report.Style{Width: 100}); err != nil {
+	if err := report.Text(&text, document, report.Style{Width: 100}); err != nil {
 		return err
 	}
-	trace := report.Trace{Title: path.Base(s.snapshot.Name) + " · memory snapshot", Text: text.String()}
+	trace := report.Trace{Title: path.Base(s.snapshot.Name) + " · memory snapshot", Text: text.String(), Devices: []report.TraceDevice{}}
+	for _, d := range document.Devices {
+		trace.Summary = append(trace.Summary, fmt.Sprintf("cuda:%d: %s", d.Device, d.Summary))
+	}
+	for _, w := range document.Warnings {
+		trace.Notes = append(trace.Notes, w.Text)
+	}
 	b := pageBudget(len(s.recordings))
 	for _, r := range s.recordings {
 		trace.Devices = append(trace.Devices, b.device(r))
@@ -54,79 +62,81 @@ func pageBudget(devices int) pageShare {
 func (b pageShare) device(r *snapshot.Recording) report.TraceDevice {
 	tl := &r.Timeline
 	peaks := r.Peaks()
-	_, moment := tl.PeakRequested()
 	d := report.TraceDevice{
-		Label:  fmt.Sprintf("cuda:%d, %d events", tl.Device, len(tl.Events)),
-		Events: len(tl.Events),
-		Top:    max(peaks.Requested.Bytes, peaks.Reserved.Bytes),
-		Peak:   moment,
+		Label:     fmt.Sprintf("cuda:%d, %s entries", tl.Device, bytesize.Group(int64(r.Trace.Len()))),
+		Entries:   r.Trace.Len(),
+		Top:       max(peaks.Requested.Bytes, peaks.Reserved.Bytes),
+		Peak:      peaks.Requested.Entry,
+		PeakBytes: peaks.Requested.Bytes,
+		Levels:    []report.TraceLevel{}, Phases: tracePhases(r), Largest: []report.TraceAlloc{}, Stacks: [][]int{}, Frames: []string{},
 	}
-	for n := min(512, b.buckets); ; n = min(n*4, b.buckets) {
-		e := tl.Envelope(0, len(tl.Events), n)
-		d.Categories = categoryNames(e.Categories)
-		if len(e.Buckets) > 0 {
-			d.Levels = append(d.Levels, traceLevel(r, e))
-		}
+	categories := tl.Envelope(0, 0, 0).Categories
+	d.Categories = pageCategories(categories)
+	for n := min(512, b.buckets); d.Entries > 0 && len(tl.Events) > 0; n = min(n*4, b.buckets) {
+		d.Levels = append(d.Levels, traceLevel(r, tl.Envelope(0, len(tl.Events), n)))
 		if n >= b.buckets || n >= len(tl.Events) {
 			break
 		}
 	}
-	b.largest(&d, tl)
+	b.largest(&d, r, categories)
 	return d
 }
 
-func categoryNames(list []account.Category) []string {
-	names := make([]string, len(list))
-	for i, c := range list {
-		names[i] = string(c)
+// pageCategories gives each category its place among all of them.
+func pageCategories(list []account.Category) []report.Category {
+	categories := []report.Category{}
+	for _, c := range list {
+		categories = append(categories, report.Category{Name: string(c), Place: slices.Index(account.Categories(), c)})
 	}
-	return names
+	return categories
+}
+
+// tracePhases are the spans of a recording that have a name of their own.
+func tracePhases(r *snapshot.Recording) []report.TracePhase {
+	phases := []report.TracePhase{}
+	for _, s := range r.Timeline.Phases {
+		if s.Phase != account.PhaseRecorded && s.First < s.Last {
+			phases = append(phases, report.TracePhase{Name: string(s.Phase), First: int(r.Entries[s.First]), Last: int(r.Entries[s.Last-1])})
+		}
+	}
+	return phases
 }
 
 func traceLevel(r *snapshot.Recording, e timeline.Envelope) report.TraceLevel {
 	n := len(e.Buckets)
-	l := report.TraceLevel{Buckets: n, High: make(report.Figures, n), Reserved: make(report.Figures, n)}
+	l := report.TraceLevel{First: make(report.Figures, n), High: make(report.Figures, n), Reserved: make(report.Figures, n)}
 	for i, b := range e.Buckets {
+		l.First[i] = max(0, int64(r.Entries[b.First]))
 		l.High[i] = b.High
 		l.Shares = append(l.Shares, b.AtHigh...)
 	}
-	// Segment entries are no events: a level belongs to the event before it.
-	events, moment := len(r.Timeline.Events), 0
+	// What was reserved before the first entry, and at each entry of a bucket.
+	i, level := 0, int64(0)
 	r.Walk(func(entry int, levels snapshot.Levels) {
-		for moment+1 < events && int(r.Entries[moment+1]) <= entry {
-			moment++
+		for i+1 < n && l.First[i+1] <= int64(entry) {
+			i++
+			l.Reserved[i] = level
 		}
-		i := bucketOf(moment, events, n)
-		l.Reserved[i] = max(l.Reserved[i], levels.Reserved)
+		level = levels.Reserved
+		l.Reserved[i] = max(l.Reserved[i], level)
 	})
-	for i := 1; i < n; i++ {
-		if l.Reserved[i] == 0 {
-			l.Reserved[i] = l.Reserved[i-1]
-		}
+	for i++; i < n; i++ {
+		l.Reserved[i] = level
 	}
 	return l
 }
 
-// bucketOf is the bucket of a moment when so many events are in n buckets, the
-// inverse of how [timeline.Timeline.Envelope] divides them.
-func bucketOf(moment, events, n int) int {
-	i := moment * n / events
-	for i+1 < n && (i+1)*events/n <= moment {
-		i++
-	}
-	return i
-}
-
 // largest adds the largest allocations with their stacks, each stack and frame
 // once.
-func (b pageShare) largest(d *report.TraceDevice, tl *timeline.Timeline) {
+func (b pageShare) largest(d *report.TraceDevice, r *snapshot.Recording, categories []account.Category) {
+	tl := &r.Timeline
 	order := make([]uint32, len(tl.Allocs))
 	for i := range order {
 		order[i] = uint32(i)
 	}
 	slices.SortStableFunc(order, func(x, y uint32) int { return cmp.Compare(tl.Allocs[y].Requested, tl.Allocs[x].Requested) })
 	order = order[:min(b.allocs, len(order))]
-	born, freed := lifetimes(tl, order)
+	born, freed := lifetimes(r, order)
 	t := &frameTable{d: d, left: b.text, stacks: map[uint32]int{}, frames: map[string]int{}}
 	for _, a := range order {
 		alloc := tl.Allocs[a]
@@ -135,26 +145,26 @@ func (b pageShare) largest(d *report.TraceDevice, tl *timeline.Timeline) {
 			category = tl.Terms[alloc.Term].Category
 		}
 		d.Largest = append(d.Largest, report.TraceAlloc{Bytes: alloc.Requested, Born: born[a], Freed: freed[a],
-			Category: slices.Index(d.Categories, string(category)), Stack: t.stack(&tl.Stacks, alloc.Stack)})
+			Category: slices.Index(categories, category), Stack: t.stack(&tl.Stacks, alloc.Stack)})
 	}
 }
 
-// lifetimes gives the moments at which allocations are born and freed; −1 is
-// before the first event, or never.
-func lifetimes(tl *timeline.Timeline, of []uint32) (born, freed map[uint32]int) {
+// lifetimes gives the entries at which allocations are born and freed; −1 is
+// before the first entry, or never.
+func lifetimes(r *snapshot.Recording, of []uint32) (born, freed map[uint32]int) {
 	born, freed = map[uint32]int{}, map[uint32]int{}
 	for _, a := range of {
 		born[a], freed[a] = -1, -1
 	}
-	for m, e := range tl.Events {
+	for m, e := range r.Timeline.Events {
 		switch e.Kind {
 		case timeline.Born:
 			if _, wanted := born[e.Alloc]; wanted {
-				born[e.Alloc] = m
+				born[e.Alloc] = int(r.Entries[m])
 			}
 		case timeline.FreeCompleted:
-			if _, wanted := freed[e.Alloc]; wanted {
-				freed[e.Alloc] = m
+			if _, wanted := freed[e.Alloc]; wanted && int(r.Entries[m]) < r.Trace.Len() {
+				freed[e.Alloc] = int(r.Entries[m])
 			}
 		}
 	}

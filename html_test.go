@@ -70,6 +70,54 @@ func TestPageIsBoundedAndEscaped(t *testing.T) {
 	}
 }
 
+// A card on which nothing was recorded has a place of its own, and does not
+// hide those behind it; and the page's peak is the record's, entry and bytes.
+func TestPageHasEveryDevice(t *testing.T) {
+	text := `{"segments": [
+		{"device": 0, "address": 1048576, "total_size": 2097152, "stream": 0, "segment_type": "small", "blocks": [
+			{"size": 1024, "requested_size": 1000, "address": 1048576, "state": "active_allocated"},
+			{"size": 2096128, "requested_size": 0, "address": 1049600, "state": "inactive"}]},
+		{"device": 2, "address": 1048576, "total_size": 2097152, "stream": 0, "segment_type": "small", "blocks": [
+			{"size": 2097152, "requested_size": 2097000, "address": 1048576, "state": "active_allocated"}]}],
+		"device_traces": [
+			[{"action": "segment_alloc", "addr": 1048576, "size": 2097152, "stream": 0}, {"action": "alloc", "addr": 1048576, "size": 1000, "stream": 0}],
+			[],
+			[{"action": "snapshot", "addr": 0, "size": 0, "stream": 0}]]}`
+	evidence, err := OpenSource(source.Bytes("three.json", []byte(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteHTML(&b, evidence, record.Tool{}); err != nil {
+		t.Fatal(err)
+	}
+	_, data, _ := strings.Cut(b.String(), `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	var page struct {
+		Devices []struct {
+			Label     string
+			Entries   int
+			Peak      int
+			PeakBytes int64 `json:"peak_bytes"`
+			Levels    []any
+			Largest   []any
+		}
+	}
+	if err := json.Unmarshal([]byte(data), &page); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(data, "null") || len(page.Devices) != 3 {
+		t.Fatalf("%d devices in %s", len(page.Devices), data)
+	}
+	first, idle, last := page.Devices[0], page.Devices[1], page.Devices[2]
+	if first.Peak != 1 || first.PeakBytes != 1000 || len(first.Levels) == 0 {
+		t.Errorf("cuda:0 is %+v", first)
+	}
+	if len(idle.Levels) != 0 || len(idle.Largest) != 0 || len(last.Largest) != 1 {
+		t.Errorf("cuda:1 is %+v, cuda:2 is %+v", idle, last)
+	}
+}
+
 func TestOnlySnapshotsHaveAPage(t *testing.T) {
 	evidence, err := Open("testdata/oom/exhaustion.txt")
 	if err != nil {
