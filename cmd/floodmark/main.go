@@ -16,9 +16,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, environment())
-	stop()
-	os.Exit(code)
+	// The first signal ends the run; a second one does what signals do.
+	context.AfterFunc(ctx, stop)
+	os.Exit(cli.Run(ctx, environment()))
 }
 
 func environment() cli.Env {

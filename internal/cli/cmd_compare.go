@@ -14,7 +14,7 @@ func newCompare(s *session) *cobra.Command {
 stacks whose allocations explain the difference of the peaks of requested bytes,
 largest first; the rows and the rest sum to the difference.`,
 		Example: "  floodmark compare before.pickle after.pickle\n  floodmark compare before.pickle after.pickle --json",
-		Args:    exactly(cobra.ExactArgs(2)),
+		Args:    takes(2, 2, "two snapshots"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err

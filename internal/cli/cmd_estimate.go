@@ -3,13 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"floodmark"
-	"floodmark/bytesize"
 	"floodmark/record"
+	"floodmark/workload"
 )
 
 type estimateOptions struct {
@@ -19,12 +19,13 @@ type estimateOptions struct {
 	parameters        string
 	bits              string
 	reserveGiB        string
+	card, share       string
 }
 
 func newEstimate(s *session) *cobra.Command {
 	var o estimateOptions
 	cmd := &cobra.Command{
-		Use:   "estimate [MODEL | WORKLOAD.yaml]",
+		Use:   "estimate [MODEL | WORKLOAD.yaml]...",
 		Short: "What does this workload need, on each rank, at each phase; with a card: does it fit?",
 		Long: `Predicts the memory of a workload, and with --gpu decides whether it fits. What it
 cannot predict is shown as unknown and never counted as zero; a verdict that
@@ -42,8 +43,10 @@ assume. That is a preparation, not a proof that anything fits.`,
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --gpu h100
   floodmark estimate ./Llama-3.1-8B --context 8192 --what-if weights=int8
   floodmark estimate workload.yaml
+  floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --card all
+  floodmark estimate a.yaml b.yaml --share cuda:0
   floodmark estimate --parameters 7000000000 --bits 16 --reserve-gib 4`,
-		Args: exactly(cobra.MaximumNArgs(1)),
+		Args: takes(0, maxShared, "models or workload files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
@@ -55,6 +58,9 @@ assume. That is a preparation, not a proof that anything fits.`,
 			if err := s.answer(document); err != nil {
 				return err
 			}
+			if len(document.Cards) > 0 {
+				return cardsExit(document.Cards)
+			}
 			return verdictExit(document.Verdict)
 		},
 	}
@@ -63,13 +69,19 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f.BoolVar(&o.byModule, "by-module", false, "list the weights by module")
 	f.BoolVar(&o.byLayer, "by-layer", false, "list the weights by layer")
 	f.StringArrayVar(&o.whatIf, "what-if", nil, "change one `thing` (weights=int8) and show which terms move; may be given several times")
-	f.StringVar(&o.parameters, "parameters", "", "no model: a `count` of parameters in one uniform format")
-	f.StringVar(&o.bits, "bits", "16", "with --parameters: `bits` of one parameter")
-	f.StringVar(&o.reserveGiB, "reserve-gib", "0", "with --parameters: a reserve that you assume, in `GiB`")
+	o.bits, o.reserveGiB = "16", "0"
+	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")
+	textFlag(f, &o.share, "share", "several workloads, each a process of its own, on one `device` (cuda:0)")
+	textFlag(f, &o.parameters, "parameters", "no model: a `count` of parameters in one uniform format")
+	textFlag(f, &o.bits, "bits", "with --parameters: `bits` of one parameter")
+	textFlag(f, &o.reserveGiB, "reserve-gib", "with --parameters: a reserve that you assume, in `GiB`")
 	return cmd
 }
 
 func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string) (*record.Estimate, error) {
+	if err := o.chosenCard(); err != nil {
+		return nil, err
+	}
 	if o.parameters != "" {
 		p, err := o.prepare(args)
 		if err != nil {
@@ -83,15 +95,35 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	if len(args) == 0 {
 		return nil, &usageError{err: errNoModel, hint: "name a model or a workload file, or give --parameters and --bits"}
 	}
+	if o.share != "" {
+		return s.share(cmd, o, args)
+	}
+	if len(args) > 1 {
+		return nil, &usageError{err: fmt.Errorf("%d workloads were named, and an estimate is of one", len(args)), hint: "--share cuda:0 puts them on one device"}
+	}
 	request, err := s.request(cmd, &o.workOptions, args[0])
 	if err != nil {
 		return nil, err
+	}
+	return s.estimateOne(cmd, o, request)
+}
+
+// estimateOne is the estimate of one workload, with all that was asked beside
+// it.
+func (s *session) estimateOne(cmd *cobra.Command, o *estimateOptions, request floodmark.Request) (*record.Estimate, error) {
+	if o.card == everyCard {
+		request.Card, request.Free = nil, nil
 	}
 	p, err := floodmark.Estimate(cmd.Context(), request)
 	if err != nil {
 		return nil, err
 	}
 	document := p.Record(s.tool).(*record.Estimate)
+	if o.card == everyCard {
+		if document.Cards, err = floodmark.OnEveryCard(cmd.Context(), p); err != nil {
+			return nil, err
+		}
+	}
 	if o.byModule {
 		document.Parts = append(document.Parts, floodmark.PartsOf(request.Model.ByModule())...)
 	}
@@ -112,23 +144,28 @@ func (o *estimateOptions) prepare(args []string) (*floodmark.Preparation, error)
 	if len(args) > 0 || o.context+o.generated+o.sequences != "" || o.byModule || o.byLayer || len(o.whatIf) > 0 {
 		return nil, &usageError{err: errors.New("--parameters stands for a model of which only the size is known: it takes no model, no lengths and no parts")}
 	}
-	card, platform, err := findCard(o.gpu, o.platform)
-	if err != nil {
+	if o.card == everyCard || o.share != "" || len(o.free) > 0 {
+		return nil, &usageError{err: errors.New("--parameters decides on one card as a whole: --card all, --share and --free go with a model")}
+	}
+	var request floodmark.Request
+	file := workload.File{GPU: o.gpu, Platform: o.platform, Capacity: o.capacity}
+	if err := o.settle(&file, &request); err != nil {
 		return nil, err
 	}
 	parameters, err := count("--parameters", o.parameters)
 	if err != nil {
 		return nil, err
 	}
-	bits, err := strconv.Atoi(o.bits)
+	bits, err := count("--bits", o.bits)
 	if err != nil {
-		return nil, &usageError{err: fmt.Errorf("--bits: %q is not a whole number of bits", o.bits)}
+		return nil, err
 	}
-	reserve, err := bytesize.Parse(o.reserveGiB + " GiB")
+	reserve, err := gib("--reserve-gib", o.reserveGiB)
 	if err != nil {
-		return nil, &usageError{err: fmt.Errorf("--reserve-gib: %q is not a number of GiB", o.reserveGiB)}
+		return nil, err
 	}
-	p, err := floodmark.Prepare(parameters, bits, reserve, card, platform)
+	// More than 64 bits are refused there, with the reason.
+	p, err := floodmark.Prepare(parameters, int(min(bits, math.MaxInt32)), reserve, request.Card, request.Platform)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}

@@ -19,12 +19,17 @@ func newExplain(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
 		Short: "Any evidence: where the peak is and what it is made of",
-		Long: `Reads a file of any kind that it recognises by its content: a PyTorch memory
-snapshot (torch.cuda.memory._dump_snapshot), an out-of-memory text, or a record
-that floodmark wrote. "-" reads a text from standard input. A pickle is read as
-plain data; nothing in it is executed.`,
+		Long: `Reads a file of any kind that it recognises by its content:
+
+  a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot) as a pickle, as
+  JSON, or inside the HTML page of PyTorch's viewer; each of them gzipped too
+  a log with an out-of-memory text, lines of JSON included
+  a record that floodmark wrote
+
+"-" reads from standard input, up to 64 MiB. A pickle is read as plain data;
+nothing in it is executed.`,
 		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt",
-		Args:    exactly(cobra.ExactArgs(1)),
+		Args:    takes(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
@@ -40,14 +45,18 @@ plain data; nothing in it is executed.`,
 			}
 			if page != "" {
 				write := func(w io.Writer) error { return floodmark.WriteHTML(w, evidence, s.tool) }
-				if err := record.CreateFile(page, write); err != nil {
+				err := s.write(page, write)
+				if errors.Is(err, floodmark.ErrNoPage) {
+					return source.OfFile(args[0], err)
+				}
+				if err != nil {
 					return err
 				}
 			}
 			return s.answer(evidence.Record(s.tool))
 		},
 	}
-	cmd.Flags().StringVar(&page, "html", "", "also write a page to this new `file`, which opens offline (memory snapshots)")
+	newFileFlag(cmd.Flags(), &page, "html", "", "also write a page to this new `file`, which opens offline (memory snapshots)")
 	return cmd
 }
 

@@ -14,7 +14,7 @@ func newGPUs(s *session) *cobra.Command {
 the box beside the totals that such cards were seen to report. A label is not a
 capacity.`,
 		Example: "  floodmark gpus\n  floodmark gpus h100 --json",
-		Args:    exactly(cobra.MaximumNArgs(1)),
+		Args:    takes(0, 1, "at most one card"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err

@@ -21,10 +21,10 @@ type replayOptions struct {
 
 func (o *replayOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.confs, "conf", nil, "`settings` to try, as PYTORCH_ALLOC_CONF spells them; may be given several times, and \"\" is the defaults")
-	f.StringVar(&o.capacity, "capacity", "", "`bytes` that the driver could give to the allocator (22.5GiB; default: no limit)")
-	f.StringVar(&o.total, "total-memory", "", "`bytes` of the card, of which per_process_memory_fraction is taken")
+	textFlag(f, &o.capacity, "capacity", "`bytes` that the driver could give to the allocator (22.5GiB; default: no limit)")
+	textFlag(f, &o.total, "total-memory", "`bytes` of the card, of which per_process_memory_fraction is taken")
 	f.BoolVar(&o.smallest, "smallest-capacity", false, "find the least capacity with which the program still runs")
-	f.StringVar(&o.pytorch, "pytorch", "", "the `version` of PyTorch whose rules hold (default: the newest)")
+	textFlag(f, &o.pytorch, "pytorch", "the `version` of PyTorch whose rules hold (default: the newest)")
 }
 
 func newReplay(s *session) *cobra.Command {
@@ -41,7 +41,7 @@ validated on hardware.`,
 		Example: `  floodmark replay snapshot.pickle
   floodmark replay snapshot.pickle --conf expandable_segments:True --conf max_split_size_mb:128
   floodmark replay snapshot.pickle --capacity 22GiB --smallest-capacity`,
-		Args: exactly(cobra.ExactArgs(1)),
+		Args: takes(1, 1, "one snapshot"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,9 +14,9 @@ import (
 
 func newSolve(s *session) *cobra.Command {
 	var o workOptions
-	var room string
+	var room, grid string
 	cmd := &cobra.Command{
-		Use:   "solve FIELD MODEL",
+		Use:   "solve [FIELD] MODEL",
 		Short: "The largest context, generated or sequences that still fits",
 		Long: `Finds the largest value of one dimension that fits on every rank in every phase,
 over the same exact estimate that the estimate command makes, and says what limits
@@ -23,10 +24,14 @@ it. FIELD is context, generated or sequences; the others are given as flags or i
 a workload file.
 
 With --cache-room it counts how many whole payloads of one sequence a room on the
-limiting rank holds, and what is left of it.`,
+limiting rank holds, and what is left of it.
+
+With --matrix and no FIELD it answers for every combination of two of them, in
+doubling steps.`,
 		Example: `  floodmark solve context ./Llama-3.1-70B --generated 1024 --sequences 32 --tensor-parallel 8 --gpu h100
-  floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB`,
-		Args: exactly(cobra.ExactArgs(2)),
+  floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB
+  floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
+		Args: takes(1, 2, "a field and a model"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
@@ -37,20 +42,7 @@ limiting rank holds, and what is left of it.`,
 			if err := s.ready(); err != nil {
 				return err
 			}
-			request, err := s.request(cmd, &o, args[1])
-			if err != nil {
-				return err
-			}
-			ask := floodmark.SolveRequest{Request: request, Field: workload.Dimension(args[0])}
-			if room != "" {
-				if ask.CacheRoom, err = bytesize.Parse(room); err == nil && ask.CacheRoom < 1 {
-					err = fmt.Errorf("%q is no room", room)
-				}
-				if err != nil {
-					return &usageError{err: fmt.Errorf("--cache-room: %w", err)}
-				}
-			}
-			solved, err := floodmark.Solve(cmd.Context(), ask)
+			solved, err := s.solve(cmd, &o, room, grid, args)
 			if err != nil {
 				return err
 			}
@@ -62,17 +54,61 @@ limiting rank holds, and what is left of it.`,
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&room, "cache-room", "", "`bytes` for the cache on the limiting rank, after everything else (38GiB)")
+	textFlag(cmd.Flags(), &room, "cache-room", "`bytes` for the cache on the limiting rank, after everything else (38GiB)")
+	textFlag(cmd.Flags(), &grid, "matrix", "every combination of two `dimensions` (context=8Ki..128Ki,sequences=1..64)")
 	return cmd
+}
+
+func (s *session) solve(cmd *cobra.Command, o *workOptions, room, grid string, args []string) (*floodmark.Solved, error) {
+	if (grid != "") != (len(args) == 1) {
+		return nil, &usageError{err: errors.New("solve takes a FIELD and a MODEL, or a MODEL and --matrix"), hint: "see: floodmark solve --help"}
+	}
+	request, err := s.request(cmd, o, args[len(args)-1])
+	if err != nil {
+		return nil, err
+	}
+	if grid != "" {
+		rows, columns, err := axes(grid)
+		if err != nil {
+			return nil, err
+		}
+		return floodmark.SolveMatrix(cmd.Context(), request, rows, columns)
+	}
+	ask := floodmark.SolveRequest{Request: request, Field: workload.Dimension(args[0])}
+	if room != "" {
+		if ask.CacheRoom, err = bytesize.Parse(room); err == nil && ask.CacheRoom < 1 {
+			err = fmt.Errorf("%q is no room", room)
+		}
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("--cache-room: %w", err)}
+		}
+	}
+	return floodmark.Solve(cmd.Context(), ask)
 }
 
 // solveExit is 3 when no value fits, and 4 when none is known to.
 func solveExit(s record.Solution) error {
 	switch {
+	case len(s.Matrix) > 0:
+		return matrixExit(s.Matrix)
 	case s.Value != nil:
 		return nil
 	case s.OpenValue != nil:
 		return &verdictError{exitCannotTell}
 	}
 	return &verdictError{exitDoesNotFit}
+}
+
+// matrixExit is 3 when no combination fits, and 4 when none is known to.
+func matrixExit(points []record.Point) error {
+	exit := exitDoesNotFit
+	for _, p := range points {
+		switch p.Verdict {
+		case "fits":
+			return nil
+		case "cannot_tell":
+			exit = exitCannotTell
+		}
+	}
+	return &verdictError{exit}
 }

@@ -72,6 +72,8 @@ func classify(err error) (code string, exit int) {
 	var layout *parallel.NotSupportedError
 	var settings *floodmark.SettingsError
 	switch {
+	case errors.Is(err, errInterrupted):
+		return "interrupted", exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &settings):
 		return "usage", exitUsage
 	case errors.As(err, &name):
@@ -104,6 +106,10 @@ func errorRecord(err error, tool record.Tool) (*record.Error, int) {
 		if format.Offset >= 0 {
 			r.Offset = &format.Offset
 		}
+	}
+	var file *source.FileError
+	if errors.As(err, &file) {
+		r.File = record.Text(file.File)
 	}
 	var name *device.NameError
 	if errors.As(err, &name) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"floodmark/bytesize"
 	"floodmark/internal/report"
+	"floodmark/internal/source"
 	"floodmark/record"
 )
 
@@ -30,22 +33,23 @@ type Env struct {
 	Version        string
 }
 
-// Run executes one command line and returns its exit code. It never panics.
+// Run executes one command line and returns its exit code. It never panics. It
+// returns as soon as the context ends, whatever the command waits for: a reader
+// of a long file or of a pipe looks at no context.
 func Run(ctx context.Context, env Env) (exit int) {
-	s := &session{env: env, tool: record.Tool{Version: env.Version, Command: slices.Clone(env.Args)}}
-	s.json = wantsJSON(env.Args)
-	defer func() {
-		if r := recover(); r != nil {
-			s.fail(fmt.Errorf("this is a bug in floodmark: %v at %s", r, site(debug.Stack())))
-			exit = exitError
-		}
-	}()
+	s := &session{env: env, tool: record.Tool{Version: env.Version, Command: slices.Clone(env.Args)}, out: &output{to: env.Stdout}}
 	root := newRoot(s)
-	root.SetArgs(env.Args)
-	root.SetIn(env.Stdin)
-	root.SetOut(env.Stdout)
-	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
+	s.jsonErrors = wantsJSON(root, env.Args)
+	done := make(chan error, 1)
+	go func() { done <- s.execute(ctx, root) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		// A result file that was begun is written whole.
+		s.writing.Lock()
+		err = errInterrupted
+	}
 	var verdict *verdictError
 	switch {
 	case err == nil:
@@ -53,10 +57,47 @@ func Run(ctx context.Context, env Env) (exit int) {
 	case errors.As(err, &verdict):
 		return verdict.code
 	case ctx.Err() != nil:
-		s.fail(errors.New("interrupted"))
-		return exitInterrupted
+		err = errInterrupted
 	}
 	return s.fail(err)
+}
+
+// errInterrupted is the end of a run that somebody stopped.
+var errInterrupted = errors.New("interrupted")
+
+// execute runs the command and prints what it said. A panic is an error.
+func (s *session) execute(ctx context.Context, root *cobra.Command) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("this is a bug in floodmark: %v at %s", r, site(debug.Stack()))
+		}
+	}()
+	root.SetArgs(append([]string{}, s.env.Args...)) // cobra takes nil for the process's own
+	root.SetIn(s.env.Stdin)
+	root.SetOut(s.out)
+	root.SetErr(s.env.Stderr)
+	err = root.ExecuteContext(ctx)
+	if failed := s.out.flush(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// output holds what goes to standard output until the command is done, so that
+// no write can fail unseen, and an interrupted run prints nothing.
+type output struct {
+	to   io.Writer
+	held bytes.Buffer
+}
+
+func (o *output) Write(data []byte) (int, error) { return o.held.Write(data) }
+
+func (o *output) flush() error {
+	if o.held.Len() == 0 {
+		return nil
+	}
+	_, err := o.held.WriteTo(o.to)
+	return source.OfFile("standard output", err)
 }
 
 // site is the line of our own code in which a panic arose.
@@ -69,34 +110,23 @@ func site(stack []byte) string {
 	return "an unknown line"
 }
 
-// wantsJSON looks for --json before any flag is parsed, because an error in the
-// flags must come in the form that was asked for.
-func wantsJSON(args []string) bool {
-	for _, a := range args {
-		if a == "--" {
-			return false
-		}
-		if value, ok := strings.CutPrefix(a, "--json"); ok {
-			on, err := strconv.ParseBool(strings.TrimPrefix(value, "="))
-			return value == "" || err == nil && on
-		}
-	}
-	return false
-}
-
 // session is one run: the flags that every command shares, and how it speaks.
 type session struct {
 	env    Env
 	tool   record.Tool
+	out    *output
 	json   bool
 	output string
 	unit   string
+
+	jsonErrors bool       // as json, before any flag is parsed
+	writing    sync.Mutex // held while a result file is written
 }
 
 // fail reports an error and returns its exit code.
 func (s *session) fail(err error) int {
 	r, exit := errorRecord(err, s.tool)
-	if s.json {
+	if s.jsonErrors {
 		_ = record.Encode(s.env.Stderr, r)
 		return exit
 	}
@@ -118,18 +148,25 @@ func (s *session) ready() error {
 // answer prints a record, and writes it where --output says.
 func (s *session) answer(document any) error {
 	if s.output != "" {
-		if err := record.Create(s.output, document); err != nil {
+		if err := s.write(s.output, func(w io.Writer) error { return record.Encode(w, document) }); err != nil {
 			return err
 		}
 	}
 	if s.json {
-		return record.Encode(s.env.Stdout, document)
+		return record.Encode(s.out, document)
 	}
 	style, err := s.style()
 	if err != nil {
 		return err
 	}
-	return report.Text(s.env.Stdout, document, style)
+	return report.Text(s.out, document, style)
+}
+
+// write makes a new file, which an interruption does not leave half written.
+func (s *session) write(path string, content func(io.Writer) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return record.CreateFile(path, content)
 }
 
 func (s *session) style() (report.Style, error) {
@@ -145,32 +182,41 @@ func (s *session) style() (report.Style, error) {
 	return style, nil
 }
 
+// minColumns is the width below which words would be cut to pieces.
+const minColumns = 20
+
 // columns is the width of the terminal; a pipe is 100 wide unless COLUMNS says
 // otherwise.
 func (s *session) columns() int {
-	if n, err := strconv.Atoi(s.env.Getenv("COLUMNS")); err == nil && n >= 40 && n <= 1000 {
-		return n
+	if n, err := strconv.Atoi(s.env.Getenv("COLUMNS")); err == nil && n > 0 {
+		return max(n, minColumns)
 	}
-	if s.env.Columns >= 40 {
-		return s.env.Columns
+	if s.env.Columns > 0 {
+		return max(s.env.Columns, minColumns)
 	}
 	return 100
 }
 
 func newRoot(s *session) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "floodmark",
 		Short: "Does this workload fit on each GPU, at its most demanding moment?",
 		Long: `Floodmark says whether a complete workload fits on each GPU that it uses, at its
 most demanding moment; and when a measured peak is higher than the estimate,
 which bytes it was.`,
-		Version: s.env.Version,
 		// Two edits are a slip of the hand; more is another word.
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		Args:                       unknownCommand,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return s.version(cmd)
+			}
+			return cmd.Help()
+		},
 	}
 	// A function and not a template: see report.TraceHTML.
 	help := root.HelpFunc()
@@ -178,35 +224,23 @@ which bytes it was.`,
 		help(cmd, args)
 		fmt.Fprint(cmd.OutOrStdout(), exitStatusHeader)
 	})
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{err: err, hint: "see: " + cmd.CommandPath() + " --help"}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	flags := root.PersistentFlags()
-	flags.BoolVar(&s.json, "json", s.json, "print a record as JSON; errors too, on standard error")
-	flags.StringVarP(&s.output, "output", "o", "", "also write the record to this new `file`; an existing one is never overwritten")
-	flags.StringVar(&s.unit, "unit", "", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
-	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s))
+	flags.BoolVar(&s.json, "json", false, "print a record as JSON; errors too, on standard error")
+	newFileFlag(flags, &s.output, "output", "o", "also write the record to this new `file`; an existing one is never overwritten")
+	textFlag(flags, &s.unit, "unit", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s), newCompletion())
 	return root
 }
 
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+// version prints the version, which is a line of text: every record carries it
+// too, as tool.version.
+func (s *session) version(cmd *cobra.Command) error {
+	if s.json {
+		return &usageError{err: errors.New("--version is text and has no record"), hint: "tool.version of any record says it: floodmark gpus --json"}
 	}
-	hint := "see: floodmark --help"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean: floodmark " + near[0]
-	}
-	return &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: hint}
-}
-
-// exactly wraps cobra's check of the number of arguments, whose errors have no
-// type.
-func exactly(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &usageError{err: err, hint: "usage: " + cmd.UseLine()}
-		}
-		return nil
-	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "floodmark version %s\n", s.env.Version)
+	return err
 }

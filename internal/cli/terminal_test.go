@@ -30,12 +30,14 @@ func run(columns int, environment map[string]string, terminal bool, args ...stri
 
 // No line of a result is wider than the terminal.
 func TestWidth(t *testing.T) {
-	for _, columns := range []int{80, 120} {
+	for _, columns := range []int{40, 60, 80, 120} {
 		for _, args := range [][]string{
 			{"estimate", model, "--context", "8192", "--generated", "1024", "--sequences", "32", "--gpu", "h100"},
 			{"estimate", "--parameters", "7000000000", "--bits", "4", "--reserve-gib", "4"},
 			{"explain", oom},
 			{"explain", snapshot},
+			{"compare", snapshot, snapshot},
+			{"replay", snapshot, "--conf", "expandable_segments:True", "--capacity", "8GiB", "--smallest-capacity"},
 			{"gpus"},
 		} {
 			out, stderr, code := run(columns, nil, true, args...)

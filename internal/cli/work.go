@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,11 +23,12 @@ import (
 // workOptions are the flags that say which model does what, divided how, on
 // which card. Counts are texts, so that one that nobody gave is told from 0.
 type workOptions struct {
+	cardOptions
 	operation                     string
 	context, generated, sequences string
+	images, resolution            string
 	layout                        layoutOptions
 	cacheFormat                   string
-	gpu, platform                 string
 }
 
 type layoutOptions struct {
@@ -38,22 +37,24 @@ type layoutOptions struct {
 
 func (o *workOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.operation, "operation", "", "what the workload does: load or generation (default: generation where a length is given)")
-	f.StringVar(&o.context, "context", "", "`positions` of one prompt, before generation (8192, 8Ki)")
-	f.StringVar(&o.generated, "generated", "", "`positions` that generation adds to each prompt")
-	f.StringVar(&o.sequences, "sequences", "", "`sequences` present together")
-	f.StringVar(&o.cacheFormat, "cache-format", "", "element `format` of the KV cache (default: that of the computation)")
+	textFlag(f, &o.operation, "operation", "what the workload does: load or generation (default: generation where a length is given)")
+	textFlag(f, &o.context, "context", "`positions` of one prompt, before generation (8192, 8Ki)")
+	textFlag(f, &o.generated, "generated", "`positions` that generation adds to each prompt")
+	textFlag(f, &o.sequences, "sequences", "`sequences` present together")
+	textFlag(f, &o.images, "images", "`images` of one sequence, for a model that sees (0 for none)")
+	textFlag(f, &o.resolution, "resolution", "`pixels` along one side of an image")
+	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
 	o.layout.addFlags(f)
-	f.StringVar(&o.gpu, "gpu", "", "the `card` under every rank, by a name of the catalogue")
-	f.StringVar(&o.platform, "platform", "", "where the card is used: linux, wsl or windows (default: any of them)")
+	o.cardOptions.addFlags(f)
 	completions(cmd)
 }
 
 func (o *layoutOptions) addFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.tensor, "tensor-parallel", 1, "`ranks` that share each layer")
-	f.IntVar(&o.pipeline, "pipeline-parallel", 1, "`stages` that share the layers")
-	f.IntVar(&o.data, "data-parallel", 1, "`replicas` of the whole")
-	f.IntVar(&o.expert, "expert-parallel", 1, "`ranks` that share the experts of a layer")
+	*o = layoutOptions{tensor: 1, pipeline: 1, data: 1, expert: 1}
+	numberFlag(f, &o.tensor, "tensor-parallel", "`ranks` that share each layer")
+	numberFlag(f, &o.pipeline, "pipeline-parallel", "`stages` that share the layers")
+	numberFlag(f, &o.data, "data-parallel", "`replicas` of the whole")
+	numberFlag(f, &o.expert, "expert-parallel", "`ranks` that share the experts of a layer")
 }
 
 // completions offers the catalogue's ids for --gpu.
@@ -77,7 +78,7 @@ func completions(cmd *cobra.Command) {
 // request is what the command line asks: a model, or a workload file that names
 // one, with the flags on top.
 func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (floodmark.Request, error) {
-	file := &workload.File{Model: arg, Workload: workload.Workload{Mesh: workload.Single()}, GPU: o.gpu, Platform: o.platform}
+	file := &workload.File{Model: arg, Workload: workload.Workload{Mesh: workload.Single()}}
 	if isWorkloadFile(arg) {
 		var err error
 		if file, err = readWorkload(arg); err != nil {
@@ -86,25 +87,21 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 		if file.Model == "" {
 			return floodmark.Request{}, source.InField(arg, "model", "is missing").WithHint("name the model that does the work")
 		}
-		if o.gpu != "" {
-			file.GPU = o.gpu
-		}
-		if o.platform != "" {
-			file.Platform = o.platform
-		}
 	}
+	o.over(file)
 	if err := o.apply(cmd.Flags(), &file.Workload); err != nil {
 		return floodmark.Request{}, err
 	}
-	card, platform, err := findCard(file.GPU, file.Platform)
-	if err != nil {
+	request := floodmark.Request{Workload: file.Workload}
+	if err := o.settle(file, &request); err != nil {
 		return floodmark.Request{}, err
 	}
 	m, err := s.model(cmd.Context(), file.Model)
 	if err != nil {
 		return floodmark.Request{}, err
 	}
-	return floodmark.Request{Model: m, Workload: file.Workload, Card: card, Platform: platform}, nil
+	request.Model = m
+	return request, nil
 }
 
 func isWorkloadFile(arg string) bool {
@@ -169,6 +166,8 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 		{"--context", o.context, workload.Context},
 		{"--generated", o.generated, workload.Generated},
 		{"--sequences", o.sequences, workload.Sequences},
+		{"--images", o.images, workload.Images},
+		{"--resolution", o.resolution, workload.Resolution},
 	} {
 		if d.text == "" {
 			continue
@@ -224,37 +223,3 @@ func (o *layoutOptions) apply(f *pflag.FlagSet, m *workload.Mesh) error {
 
 // errNoModel is a command line without a model.
 var errNoModel = errors.New("there is no model to estimate")
-
-// count reads a non-negative whole number: 8192, 7000000000, 7e9, 8Ki.
-func count(flag, text string) (int64, error) {
-	number, factor := text, int64(1)
-	if n, ok := strings.CutSuffix(text, "Ki"); ok {
-		number, factor = n, 1<<10
-	} else if n, ok := strings.CutSuffix(text, "Mi"); ok {
-		number, factor = n, 1<<20
-	}
-	wrong := &usageError{err: fmt.Errorf("%s: %q is not a whole number", flag, text), hint: "write 8192, 8Ki or 7e9"}
-	if len(number) > 20 || strings.ContainsAny(number, "_/xXoObBpP") {
-		return 0, wrong
-	}
-	if _, exponent, ok := strings.Cut(strings.ToLower(number), "e"); ok {
-		// A large exponent would make a number of as many digits.
-		if n, err := strconv.Atoi(exponent); err != nil || n < -20 || n > 20 {
-			return 0, wrong
-		}
-	}
-	r, ok := new(big.Rat).SetString(number)
-	if !ok {
-		return 0, wrong
-	}
-	r.Mul(r, new(big.Rat).SetInt64(factor))
-	switch {
-	case r.Sign() < 0:
-		return 0, &usageError{err: fmt.Errorf("%s: %q is negative", flag, text)}
-	case r.IsInt() && !r.Num().IsInt64():
-		return 0, &usageError{err: fmt.Errorf("%s: %q does not fit in 63 bits", flag, text)}
-	case !r.IsInt():
-		return 0, wrong
-	}
-	return r.Num().Int64(), nil
-}

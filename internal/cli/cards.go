@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"floodmark"
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/device"
+	"floodmark/record"
+	"floodmark/workload"
+)
+
+// cardOptions are the flags that say which memory each rank may use.
+type cardOptions struct {
+	gpu, platform, capacity string
+	free                    []string
+}
+
+func (o *cardOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.gpu, "gpu", "", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
+	f.StringVar(&o.platform, "platform", "", "where the card is used: linux, wsl or windows (default: any of them)")
+	f.StringVar(&o.capacity, "capacity", "", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
+	f.StringArrayVar(&o.free, "free", nil, "`bytes` that are free on each device, or on that of one rank (60GiB, cuda:1=60.33GiB); may be given several times")
+}
+
+// over puts the flags that were given over a workload file.
+func (o *cardOptions) over(file *workload.File) {
+	for _, f := range []struct {
+		given string
+		into  *string
+	}{{o.gpu, &file.GPU}, {o.platform, &file.Platform}, {o.capacity, &file.Capacity}} {
+		if f.given != "" {
+			*f.into = f.given
+		}
+	}
+}
+
+// settle finds the card of a workload file, and what is free of it.
+func (o *cardOptions) settle(file *workload.File, r *floodmark.Request) error {
+	var err error
+	if r.Card, r.Platform, err = findCard(file.GPU, file.Platform); err != nil {
+		return err
+	}
+	if file.Capacity != "" {
+		if err := withCapacity(file.Capacity, r); err != nil {
+			return err
+		}
+	}
+	free := o.free
+	if len(free) == 0 && file.Free != "" {
+		free = []string{file.Free}
+	}
+	r.Free, err = freeBytes(free)
+	return err
+}
+
+// withCapacity puts a declared total in place of what is known of the card.
+func withCapacity(text string, r *floodmark.Request) error {
+	total, err := printed("--capacity", text)
+	if err != nil {
+		return err
+	}
+	c := device.Declared(total)
+	if r.Card != nil {
+		c = r.Card.WithTotal(total)
+	}
+	r.Card = &c
+	return nil
+}
+
+// printed is a positive number of bytes as somebody copied it.
+func printed(flag, text string) (account.Figure, error) {
+	low, high, err := bytesize.ParsePrinted(text)
+	if err == nil && low < 1 {
+		err = fmt.Errorf("%q is no memory", text)
+	}
+	if err != nil {
+		return account.Figure{}, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
+	}
+	return account.Between(low, high, account.Provenance{Origin: account.Assumed, Scope: account.Device}), nil
+}
+
+// freeBytes reads "60GiB" and "cuda:1=60.33GiB"; nil where nothing was given.
+func freeBytes(list []string) (map[int]account.Figure, error) {
+	var free map[int]account.Figure
+	for _, text := range list {
+		index, bytes := floodmark.AnyDevice, text
+		if name, value, ok := strings.Cut(text, "="); ok {
+			n, err := deviceIndex("--free", name)
+			if err != nil {
+				return nil, err
+			}
+			index, bytes = n, value
+		}
+		f, err := printed("--free", bytes)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := free[index]; twice {
+			return nil, &usageError{err: fmt.Errorf("--free: %q says a second time what is free there", text)}
+		}
+		if free == nil {
+			free = map[int]account.Figure{}
+		}
+		free[index] = f
+	}
+	return free, nil
+}
+
+// deviceIndex reads "cuda:1", or "1".
+func deviceIndex(flag, text string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(text, "cuda:"))
+	if err != nil || n < 0 || n >= workload.MaxDegree {
+		return 0, &usageError{err: fmt.Errorf("%s: %q is no device such as cuda:0", flag, text)}
+	}
+	return n, nil
+}
+
+// everyCard is the value of --card that asks for the whole catalogue.
+const everyCard = "all"
+
+// chosenCard reads --card: a name is another way to say --gpu.
+func (o *estimateOptions) chosenCard() error {
+	switch {
+	case o.card == "":
+		return nil
+	case o.gpu != "":
+		return &usageError{err: errors.New("--card and --gpu both name a card")}
+	case o.card != everyCard:
+		o.gpu, o.card = o.card, ""
+	case o.capacity != "" || len(o.free) > 0:
+		return &usageError{err: errors.New("--card all asks for every card as it is: --capacity and --free are of one card")}
+	}
+	return nil
+}
+
+// cardsExit is 0 when some card holds the workload, 4 when nobody can tell of
+// one, and 3 when none does.
+func cardsExit(list []record.CardVerdict) error {
+	exit := exitDoesNotFit
+	for _, c := range list {
+		switch c.Verdict.Value {
+		case "fits":
+			return nil
+		case "cannot_tell":
+			exit = exitCannotTell
+		}
+	}
+	return &verdictError{exit}
+}
