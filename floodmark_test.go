@@ -177,7 +177,7 @@ func TestEveryTermIsAccountedFor(t *testing.T) {
 	p := predict(t, map[workload.Dimension]int64{workload.Context: 8192, workload.Generated: 1024, workload.Sequences: 32})
 	for id, want := range map[account.TermID]account.Status{
 		account.TermWeights: account.StatusCounted, account.TermKVCache: account.StatusCounted,
-		account.TermActivations: account.StatusCounted, account.TermLogits: account.StatusCounted,
+		account.TermActivations: account.StatusCounted, account.TermLogits: account.StatusZero,
 		account.TermGraphPools: account.StatusZero, account.TermCommunication: account.StatusZero,
 		account.TermAllocatorCache: account.StatusCounted, account.TermContext: account.StatusCounted,
 		account.TermTemporaries: account.StatusCounted, account.TermRecurrentState: account.StatusZero,

@@ -77,9 +77,8 @@ func (b *builder) generation() {
 	s := b.sizes()
 	work := newWork(b, s)
 	b.cache(s)
-	b.activations(work)
-	b.logits(s)
-	b.temporaries(work)
+	b.steps(work)
+	b.rounding(work)
 	b.cached(work)
 	b.warnBeyond()
 }

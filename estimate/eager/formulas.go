@@ -13,6 +13,7 @@ const (
 	activationFormula = "activations.layer"
 	logitsFormula     = "logits.vocabulary"
 	temporaryFormula  = "temporaries.step"
+	roundingFormula   = "allocator.rounding"
 	cacheFormula      = "allocator.cached"
 )
 
@@ -45,6 +46,11 @@ func formulas() []account.Formula {
 			Worked: "6,144 × 24,576 × (2 + 4) bytes = 905,969,664 bytes for a weight of 4 bits that is computed in 32",
 		},
 		{
+			ID:     roundingFormula,
+			Rule:   "512 bytes a block; a block that is larger than its tensor by 1 MiB or less is not split, so up to 1 MiB for each tensor that is not laid out",
+			Worked: "11 tensors of a layer and 4 beside them: up to 15 MiB",
+		},
+		{
 			ID:     cacheFormula,
 			Rule:   "from nothing to one block for each tensor of a layer that no other of its size serves, and segments partly filled; in decode up to all that prefill used. It is given back before a request fails",
 			Worked: "the allocator's segments of 20 and 2 MiB, and 64 MiB of rounding",
@@ -69,7 +75,7 @@ func sourceOf(id string) string {
 		return "https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/generation/utils.py"
 	case temporaryFormula:
 		return "https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/cache_utils.py"
-	case cacheFormula:
+	case cacheFormula, roundingFormula:
 		return "https://github.com/pytorch/pytorch/blob/v2.9.0/c10/cuda/CUDACachingAllocator.cpp"
 	}
 	return ""

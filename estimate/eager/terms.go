@@ -21,21 +21,6 @@ func (b *builder) breaks() string {
 	return ""
 }
 
-// inPhase adds a figure of prefill and one of decode to a term. A feature that
-// breaks the model leaves their lows. Where nothing is generated, decode holds
-// what prefill left and makes nothing.
-func (b *builder) inPhase(term uint32, prefill, decode account.Figure, reason string) {
-	if reason != "" {
-		prefill, decode = account.AtLeast(prefill.Low(), reason, prefill.Provenance), account.AtLeast(decode.Low(), reason, decode.Provenance)
-	}
-	id := b.tl.Terms[term].ID
-	if n, declared := b.in.Workload.Dimension(workload.Generated); declared && n == 0 && (id == account.TermActivations || id == account.TermLogits) {
-		decode = account.Zero("no position is generated", decode.Provenance)
-	}
-	b.bound(term, prefillSpan, prefillSpan, prefill)
-	b.bound(term, decodeSpan, decodeSpan, decode)
-}
-
 // first is the first reason that there is.
 func first(reasons ...string) string {
 	for _, r := range reasons {
@@ -46,18 +31,103 @@ func first(reasons ...string) string {
 	return ""
 }
 
-// activations is the tensors of a layer at work. In prefill at least one
-// position is under way, for prompts can be processed in parts, and at most all
-// positions of all prompts; in decode one of each sequence.
-func (b *builder) activations(w *work) {
-	p := b.requested(activationFormula)
-	term := b.term(account.TermActivations, account.CategoryActivation, p)
-	prefill := account.Highest(p, b.together(p, w), b.together(p, newTower(b, w.d)))
-	decode := between(p, w.residual*min(w.d.sequences, 1<<32), w.peak(), w.d.sequences)
-	if b.how.scores {
-		decode = account.Sum(p, decode, between(p, 0, w.d.sequences, w.heads, w.longest(), 4+2*w.width))
+// step is what one phase makes beside what it keeps. It has two moments: layers
+// at work, and when their tensors are gone, the head with its logits.
+type step struct {
+	activations, expanded account.Figure // while layers work
+	stream, logits        account.Figure // while the head does
+	always                account.Figure // temporaries of both moments
+}
+
+// steps writes what prefill and decode make. Where nothing is generated, decode
+// makes nothing.
+func (b *builder) steps(w *work) {
+	prefill, decode := b.prefill(w), b.decode(w)
+	if n, declared := b.in.Workload.Dimension(workload.Generated); declared && n == 0 {
+		none := account.Zero("no position is generated", decode.activations.Provenance)
+		decode.activations, decode.stream, decode.expanded, decode.logits = none, none, none.As(decode.expanded.Provenance), none.As(decode.logits.Provenance)
 	}
-	b.inPhase(term, w.d.bounded(prefill), w.d.bounded(decode), first(b.breaks(), w.unknown))
+	b.write(prefillSpan, w, prefill)
+	b.write(decodeSpan, w, decode)
+}
+
+// write holds the larger moment of a step: what the other makes is not alive
+// then. A feature that breaks the model leaves the lows of both.
+func (b *builder) write(span int, w *work, s step) {
+	reason := first(b.breaks(), w.unknown)
+	layers, a := account.Sum(account.Provenance{}, s.activations, s.expanded).High()
+	head, c := account.Sum(account.Provenance{}, s.stream, s.logits).High()
+	switch {
+	case reason != "" || !a || !c:
+		s.activations = open(s.activations, reason)
+		s.expanded, s.logits, s.always = open(s.expanded, b.breaks()), open(s.logits, b.breaks()), open(s.always, b.breaks())
+	case s.logits.Status() == account.StatusZero:
+	case layers >= head:
+		s.logits = account.Zero("they come when the layers' tensors are gone, and take less: "+upTo(head), s.logits.Provenance)
+	default:
+		s.activations = s.stream
+		s.expanded = account.Exact(0, s.expanded.Provenance)
+	}
+	to := int32(span)
+	b.bound(b.once(account.TermActivations, account.CategoryActivation, s.activations.Provenance), span, to, w.d.bounded(s.activations))
+	b.bound(b.once(account.TermLogits, account.CategoryLogits, s.logits.Provenance), span, to, w.d.bounded(s.logits))
+	temporaries := account.Sum(s.always.Provenance, s.always, s.expanded)
+	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, temporaries.Provenance), span, to, w.d.bounded(temporaries))
+}
+
+// open leaves the low of a figure where there is a reason to.
+func open(f account.Figure, reason string) account.Figure {
+	if reason == "" {
+		return f
+	}
+	return account.AtLeast(f.Low(), reason, f.Provenance)
+}
+
+func upTo(bytes int64) string { return "up to " + bytesize.Format(bytes, bytesize.Suggest(bytes)) }
+
+// prefill is the prompts at work: at least one position, for prompts can be
+// processed in parts, and at most all positions of all prompts. Images run
+// through their tower before.
+func (b *builder) prefill(w *work) step {
+	p, t := b.requested(activationFormula), b.requested(temporaryFormula)
+	s := step{
+		activations: account.Highest(p, b.together(p, w), b.together(p, newTower(b, w.d))),
+		expanded:    b.expanded(t, w.d),
+		stream:      between(p, w.residual, 3, w.residual, w.d.context, w.d.sequences),
+		logits:      b.logits(w.d, b.how.allLogits),
+		always:      outside.Workspaces(b.arch()).As(t),
+	}
+	if b.how.repeats {
+		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.d.context, w.pair))
+	}
+	return s
+}
+
+// decode is one position of each sequence at work, against all that it keeps.
+func (b *builder) decode(w *work) step {
+	p, t := b.requested(activationFormula), b.requested(temporaryFormula)
+	low := w.residual * min(w.d.sequences, 1<<32)
+	s := step{
+		activations: between(p, low, w.peak(), w.d.sequences),
+		expanded:    b.expanded(t, w.d),
+		stream:      between(p, low, 3, w.residual, w.d.sequences),
+		logits:      b.logits(w.d, false),
+		always:      outside.Workspaces(b.arch()).As(t),
+	}
+	if b.how.scores {
+		s.activations = account.Sum(p, s.activations, between(p, 0, w.d.sequences, w.heads, w.longest(), 4+2*w.width))
+	}
+	if b.how.repeats {
+		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.longest(), w.pair))
+	}
+	switch {
+	case !b.how.concatenates || b.in.Workload.Cache == workload.Static:
+	case b.how.twice:
+		s.always = account.Sum(t, s.always, b.wholeCache(t))
+	default:
+		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.longest(), w.one))
+	}
+	return s
 }
 
 // together is the activations of all positions of all sequences at once, with
@@ -84,34 +154,28 @@ func (w *work) longest() int64 {
 // logits is the scores over the vocabulary, on the stage that has the head: in
 // the model's format at least; with a copy in 32 bits and that of the cast
 // before it at most, and what sampling sorts for the last position.
-func (b *builder) logits(d dimensions) {
+func (b *builder) logits(d dimensions, all bool) account.Figure {
 	p := b.requested(logitsFormula)
 	if !b.in.Plan.Last {
-		b.row(account.TermLogits, account.CategoryLogits, prefillSpan, last, account.Zero("the rank's stage does not hold the output head", p))
-		return
+		return account.Zero("the rank's stage does not hold the output head", p)
 	}
 	width, _ := b.compute().Size(nil)
 	vocab := int64(b.in.Plan.Vocab) * int64(max(1, b.in.Plan.Mesh.TensorParallel))
 	if vocab == 0 || width == 0 {
-		b.row(account.TermLogits, account.CategoryLogits, prefillSpan, last, account.Unknown("the size of the vocabulary or the format of the logits is not known", p))
-		return
+		return account.Unknown("the size of the vocabulary or the format of the logits is not known", p)
 	}
-	sampling := between(p, 0, d.sequences, vocab, samplingBytes)
 	one, fits := bytesize.Mul(d.sequences, int64(b.in.Plan.Vocab), width)
 	if !fits {
 		one = 0
 	}
-	decode := account.Sum(p, between(p, one, d.sequences, vocab, width+8), sampling)
-	prefill := decode
-	if b.how.allLogits {
-		low := one
-		if all, fits := bytesize.Mul(one, d.context); fits && !b.how.lastLogits {
-			low = all
+	low, positions := one, int64(1)
+	if all {
+		positions = d.context
+		if n, fits := bytesize.Mul(one, d.context); fits && !b.how.lastLogits {
+			low = n
 		}
-		prefill = account.Sum(p, between(p, low, d.sequences, d.context, vocab, width+8), sampling)
 	}
-	term := b.term(account.TermLogits, account.CategoryLogits, p)
-	b.inPhase(term, d.bounded(prefill), d.bounded(decode), b.breaks())
+	return account.Sum(p, between(p, low, d.sequences, positions, vocab, width+8), between(p, 0, d.sequences, vocab, samplingBytes))
 }
 
 // samplingBytes is what sampling one token makes for each entry of the
@@ -119,30 +183,8 @@ func (b *builder) logits(d dimensions) {
 // probabilities, a mask, and the scores that are left.
 const samplingBytes = 4 + 4 + 8 + 4 + 1 + 8 + 4
 
-// temporaries is what is neither a layer's activation nor kept: workspaces of
-// matrix libraries, copies of the cache that a step makes, keys and values
-// repeated for each query head, and weights that are expanded to be used.
-func (b *builder) temporaries(w *work) {
-	p := b.requested(temporaryFormula)
-	term := b.once(account.TermTemporaries, account.CategoryTemporary, p)
-	always := account.Sum(p, outside.Workspaces(b.arch()), b.expanded(p, w.d))
-	prefill, decode := always, always
-	if b.how.concatenates && b.in.Workload.Cache != workload.Static {
-		copied := between(p, 0, w.d.sequences, w.longest(), w.one)
-		if b.how.twice {
-			copied = b.wholeCache(p, w.d)
-		}
-		decode = account.Sum(p, decode, copied)
-	}
-	if b.how.repeats {
-		prefill = account.Sum(p, prefill, between(p, 0, w.d.sequences, w.d.context, w.pair))
-		decode = account.Sum(p, decode, between(p, 0, w.d.sequences, w.longest(), w.pair))
-	}
-	b.inPhase(term, w.d.bounded(prefill), w.d.bounded(decode), b.breaks())
-}
-
 // wholeCache is nothing to a second copy of the cache.
-func (b *builder) wholeCache(p account.Provenance, d dimensions) account.Figure {
+func (b *builder) wholeCache(p account.Provenance) account.Figure {
 	for _, x := range b.tl.Bounds {
 		if b.tl.Terms[x.Term].ID == account.TermKVCache && x.To == decodeSpan {
 			high, known := x.Figure.High()
@@ -181,40 +223,3 @@ func (b *builder) expanded(p account.Provenance, d dimensions) account.Figure {
 	}
 	return between(p, 0, most, 2)
 }
-
-// cached is what the allocator keeps of blocks that were freed: none when a
-// request took it all, and at most one block for each tensor of a layer that no
-// other of its size can serve, and what loading left. In decode it can keep all that prefill used; what
-// it keeps it gives back before a request fails.
-func (b *builder) cached(w *work) {
-	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
-	term := b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p)
-	beyond := w.blocks() - w.peak()
-	prefill := account.Sum(p, between(p, 0, max(0, beyond), w.d.context, w.d.sequences), account.Between(0, pools, p), b.incoming())
-	decode := prefill
-	for _, x := range b.tl.Bounds {
-		switch id := b.tl.Terms[x.Term].ID; {
-		case x.From != prefillSpan || id != account.TermActivations && id != account.TermLogits && id != account.TermTemporaries:
-		case x.Figure.Known():
-			high, _ := x.Figure.High()
-			decode = account.Sum(p, decode, account.Between(0, high, p))
-		default:
-			decode = account.Sum(p, decode, account.Unknown(x.Figure.Reason(), p))
-		}
-	}
-	if w.peak() < 0 || w.blocks() < 0 {
-		prefill, decode = account.Unknown(bytesize.ErrOverflow.Error(), p), account.Unknown(bytesize.ErrOverflow.Error(), p)
-	}
-	b.inPhase(term, w.d.bounded(prefill), w.d.bounded(decode), first(b.breaks(), w.unknown))
-}
-
-// cachedLoading is what the allocator keeps beside the tensors while they are
-// loaded.
-func (b *builder) cachedLoading() {
-	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
-	b.bound(b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p), loadSpan, loadSpan, account.Between(0, pools, p))
-}
-
-// pools is what segments hold beside their blocks: one of 20 MiB for blocks of 1
-// to 10 MiB, one of 2 MiB for smaller ones, and the rounding of large ones.
-const pools = (20 + 2 + 64) << 20
