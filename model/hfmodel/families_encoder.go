@@ -34,6 +34,8 @@ func bertHeads(base, poolerName string, masked []piece) map[string][]piece {
 	return map[string][]piece{
 		"Model":                     {pooler(poolerName)},
 		"ForMaskedLM":               masked,
+		"LMHeadModel":               masked,
+		"ForCausalLM":               masked,
 		"ForSequenceClassification": {pooler(base + poolerName), classifier("classifier", "labels")},
 		"ForTokenClassification":    {classifier("classifier", "labels")},
 		"ForQuestionAnswering":      {classifier("qa_outputs", "2")},
@@ -50,6 +52,7 @@ func encoderFamilies() []family {
 		norming(model.RoleNorm, "cls.predictions.transform.LayerNorm", "hidden", "yes"),
 		bare(model.RoleHeadBias, "cls.predictions.bias", "vocab"),
 	})
+	masked.heads["ForPreTraining"] = append([]piece{pooler("bert.pooler.dense"), classifier("cls.seq_relationship", "2")}, masked.heads["ForMaskedLM"]...)
 	roberta := bert
 	roberta.heads = bertHeads("roberta.", "pooler.dense", []piece{
 		lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"),
@@ -65,13 +68,13 @@ func encoderFamilies() []family {
 			stacks: []*stack{&roberta}},
 		{types: "albert", classes: "Albert", wrap: "albert.", expects: "down_scale_factor=1 inner_group_num=1",
 			defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},
-		{types: "vit", classes: "ViT", wrap: "vit.",
+		{types: "vit", classes: "ViT", wrap: "vit.", ignores: "pooler_output_size",
 			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))}},
-		{types: "deit", classes: "DeiT", wrap: "deit.",
+		{types: "deit", classes: "DeiT", wrap: "deit.", ignores: "pooler_output_size",
 			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
@@ -86,7 +89,7 @@ func vit(before ...piece) *stack {
 		attn: attention{bias: "qkv_bias=true", outBias: "yes"}, ffn: dense{plain: true, bias: "yes"}, before: before,
 		after: []piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")},
 		heads: map[string][]piece{
-			"Model":                  {pooler("pooler.dense")},
+			"Model":                  {lin(model.RoleClassifier, "pooler.dense", "pooler_output_size|hidden_size", "hidden", "yes")},
 			"ForImageClassification": {classifier("classifier", "labels")},
 		}}
 }

@@ -18,7 +18,7 @@ func gptFamilies() []family {
 			" qkv= q=attn.q_proj k=attn.k_proj v=attn.v_proj o=attn.out_proj up=mlp.fc_in down=mlp.fc_out norms=ln_1",
 			norm: model.LayerNorm, normBias: "yes", headBias: "yes", residual: model.Parallel, ffn: dense{plain: true, bias: "yes",
 				times: 4}}}},
-		{types: "gpt_neo", classes: "GPTNeo", base: "transformer.", stacks: []*stack{{names: gptNames +
+		{types: "gpt_neo", classes: "GPTNeo", ignores: "attention_types attention_layers", base: "transformer.", stacks: []*stack{{names: gptNames +
 			" qkv= q=attn.attention.q_proj k=attn.attention.k_proj v=attn.attention.v_proj o=attn.attention.out_proj",
 			tied: true, norm: model.LayerNorm, normBias: "yes", noRotary: true,
 			before: []piece{table(model.RolePositionEmbedding, "transformer.wpe", "positions", "hidden")},
@@ -84,7 +84,7 @@ func namedFamilies() []family {
 		{types: "exaone", classes: "Exaone", base: "transformer.",
 			stacks: []*stack{{names: "embed=transformer.wte layers=transformer.h final=transformer.ln_f head=lm_head norms=ln_1,ln_2" +
 				" q=attn.attention.q_proj k=attn.attention.k_proj v=attn.attention.v_proj o=attn.attention.out_proj gate=mlp.c_fc_0 up=mlp.c_fc_1 down=mlp.c_proj"}}},
-		{types: "lfm2", classes: "Lfm2", rename: map[string]string{keyFFN: "block_ff_dim|intermediate_size"}, stacks: []*stack{{
+		{types: "lfm2", classes: "Lfm2", ignores: "conv_L_cache", rename: map[string]string{keyFFN: "block_ff_dim|intermediate_size"}, stacks: []*stack{{
 			names: llamaNames +
 				" final=model.embedding_norm norms=operator_norm,ffn_norm o=self_attn.out_proj q_norm=self_attn.q_layernorm k_norm=self_attn.k_layernorm" +
 				" gate=feed_forward.w1 up=feed_forward.w3 down=feed_forward.w2 conv=conv",

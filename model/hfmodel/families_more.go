@@ -27,7 +27,12 @@ func moreEncoders() []family {
 	}
 	electra.names, electra.before = bertNames, bertEmbeddings("embedding_size")
 	electra.before = append(electra.before, lin(model.RoleOther, "embeddings_project", "hidden", "embedding_size", "yes"))
+	generator := []piece{
+		norming(model.RoleNorm, "generator_predictions.LayerNorm", "embedding_size", "yes"),
+		lin(model.RoleHead, "generator_predictions.dense", "embedding_size", "hidden", "yes"), bare(model.RoleHeadBias, "generator_lm_head.bias", "vocab"),
+	}
 	electra.heads = map[string][]piece{
+		"ForMaskedLM": generator, "ForCausalLM": generator,
 		"ForSequenceClassification": {lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels")},
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
 		"ForPreTraining": {lin(model.RoleClassifier, "discriminator_predictions.dense", "hidden", "hidden", "yes"), classifier("discriminator_predictions.dense_prediction", "1")},
@@ -39,14 +44,21 @@ func moreEncoders() []family {
 		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
 	}
 	mpnet.after = []piece{table(model.RoleRelativeBias, "encoder.relative_attention_bias", "relative_attention_num_buckets", "heads")}
-	mpnet.heads = map[string][]piece{"Model": {pooler("pooler.dense")}}
+	mpnet.heads = map[string][]piece{"Model": {pooler("pooler.dense")},
+		"ForMaskedLM": {
+			lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"), norming(model.RoleNorm, "lm_head.layer_norm", "hidden", "yes"),
+			bare(model.RoleHeadBias, "lm_head.bias", "vocab"),
+		},
+		"ForSequenceClassification": {lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels")},
+		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
+	}
 	return []family{
 		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", rename: map[string]string{keyFFN: "hidden_dim"},
 			stacks: []*stack{&distil}},
 		{types: "electra", classes: "Electra", wrap: "electra.", defaults: "type_vocab_size=2 embedding_size=128",
 			stacks: []*stack{&electra}},
 		{types: "mpnet", classes: "MPNet", wrap: "mpnet.", defaults: "relative_attention_num_buckets=32", stacks: []*stack{&mpnet}},
-		{types: "swin", classes: "Swin", wrap: "swin.", ignores: "hidden_size num_layers",
+		{types: "swin", classes: "Swin", wrap: "swin.", ignores: "hidden_size num_layers image_size",
 			defaults: "image_size=224 patch_size=4 num_channels=3 window_size=7 mlp_ratio=4", stacks: swin()},
 	}
 }
@@ -108,7 +120,7 @@ func moreDecoders() []family {
 			ignores: "attn_config.clip_qkv ffn_config.moe_normalize_expert_weights", stacks: []*stack{{
 				names: "embed=transformer.wte layers=transformer.blocks final=transformer.norm_f head=lm_head norms=norm_attn_norm.norm_1,norm_attn_norm.norm_2 qkv=norm_attn_norm.attn.Wqkv o=norm_attn_norm.attn.out_proj" +
 					" router=ffn.router.layer experts=ffn.experts e_gate=w1 e_up=v1 e_down=w2", norm: model.LayerNorm, experts: &experts{}}}},
-		{types: "bamba", classes: "Bamba", stacks: []*stack{{names: llamaNames +
+		{types: "bamba", classes: "Bamba", stacks: []*stack{{usual: mamba, names: llamaNames +
 			" mamba=mamba norms=input_layernorm,pre_ff_layernorm final=model.final_layernorm gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj",
 			attn: attentionBias("attention_bias"), ffn: dense{bias: "mlp_bias"}, mamba: &mambaRow{version: 2, bias: "mamba_proj_bias"}}},
 			rename: map[string]string{keyMHeads: "mamba_n_heads", keyMDim: "mamba_d_head"}, ignores: "mamba_expand mamba_chunk_size"},

@@ -23,6 +23,7 @@ func seq2seqFamilies() []family {
 		norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes"),
 		only("is_encoder_decoder=true", bare(model.RoleBuffer, "final_logits_bias", "1 vocab")),
 	}
+	bartDecoder.heads = map[string][]piece{"ForSequenceClassification": classification()}
 	m2mEncoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers final=model.encoder.layer_norm", encoder)
 	m2mDecoder := side(model.Decoder, bartCross+" layers=model.decoder.layers final=model.decoder.layer_norm head=lm_head", decoder)
 	m2mDecoder.shared, m2mDecoder.tied, m2mEncoder.residual, m2mDecoder.residual = true, true, model.PreNorm, model.PreNorm
@@ -65,8 +66,14 @@ func t5(kind model.StackKind, side string, n names, keys map[string]string) *sta
 		first: []piece{table(model.RoleRelativeBias, "layer.0.SelfAttention.relative_attention_bias", "relative_attention_num_buckets", "heads")}}
 	if kind == model.Decoder {
 		k.shared, k.notFor = true, "EncoderModel"
+		k.heads = map[string][]piece{"ForSequenceClassification": classification()}
 	}
 	return k
+}
+
+// classification is the head by which BART and T5 classify.
+func classification() []piece {
+	return []piece{lin(model.RoleClassifier, "classification_head.dense", "hidden", "hidden", "yes"), classifier("classification_head.out_proj", "labels")}
 }
 
 // whisperEncoder is Whisper's encoder as other models carry it.
@@ -93,5 +100,5 @@ func whisper(side func(model.StackKind, names, map[string]string) *stack, encode
 	in.residual, out.residual, out.tied = model.PreNorm, model.PreNorm, true
 	in.before = melPieces("model.encoder.")
 	out.before = []piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}
-	return family{types: "whisper", classes: "Whisper", ignores: "num_hidden_layers", stacks: []*stack{in, out}}
+	return family{types: "whisper", classes: "Whisper", ignores: "num_hidden_layers classifier_proj_size median_filter_width", stacks: []*stack{in, out}}
 }

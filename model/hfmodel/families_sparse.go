@@ -72,7 +72,7 @@ func furtherSparseFamilies() []family {
 			experts: &experts{fused: true, bias: true}}}},
 		{types: "minimax_m2", classes: "MiniMaxM2", ignores: "num_mtp_modules mtp_transformer_layers use_mtp",
 			stacks: []*stack{{names: llamaNames + mixtralExperts,
-				attn: attention{qkNorm: allHeads, qkIf: "use_qk_norm"}, experts: &experts{correction: "use_routing_bias"}}}},
+				attn: attention{qkNorm: allHeads, qkIf: "use_qk_norm=true"}, experts: &experts{correction: "use_routing_bias=true"}}}},
 		{types: "minimax_m1 minimax_text_01 minimax", classes: "MiniMaxM1 MiniMaxText01 MiniMax",
 			stacks: []*stack{{names: llamaNames + mixtralExperts + " lightning=self_attn",
 				lightning: true, experts: &experts{router32: true}}}},

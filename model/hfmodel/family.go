@@ -174,7 +174,7 @@ func (s section) fits(f family) bool { return f.when == "" || s.is(f.when) }
 func classKnown(architecture string) bool {
 	name, _ := stem(architecture)
 	for _, f := range families() {
-		if listed(f.classes, name) {
+		if listed(f.classes, name) || listed(f.classes, strings.TrimSuffix(name, "Text")) {
 			return true
 		}
 	}

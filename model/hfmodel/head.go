@@ -9,6 +9,9 @@ import (
 // head adds what stands after the last layer, according to what the class is
 // used for: a head over the vocabulary, a classifier, or nothing.
 func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, at site) {
+	if s.parent != nil {
+		s.parent.has("tie_word_embeddings")
+	}
 	if pieces, own := k.heads[at.use]; own {
 		s.is("tie_word_embeddings")
 		c.pieces(e, pieces)

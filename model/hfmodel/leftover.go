@@ -91,7 +91,7 @@ func sizeless(key string) bool {
 const (
 	sizelessEndings = "_token_id _token_ids _token_index _eps _epsilon _dropout _pdrop _coef _coeff _std _theta _prob _scale _scaling _init" +
 		" _factor _multiplier _version _softcapping _temperature _penalty _alpha _beta _rate _noise _freq_base _base_freq _gain _seed _lr" +
-		" _token_interval _bos_id _eos_id _start_id _end_id _cost _coefficient _loss_weight _limit _weight_decay _fusion _ngram_size _threshold _steps _epochs _batch_size _cap _softcap _speed"
+		" _token_interval _bos_id _eos_id _start_id _end_id _cost _coefficient _loss_weight _limit _weight_decay _fusion _ngram_size _threshold _steps _epochs _batch_size _cap _softcap _speed layerdrop _init_value"
 	sizelessBeginnings = "rope_ rotary_emb_ time_step_ summary_ num_beam num_return_ tokenizer_ mm_tokens_ initializer_ init_ mask_ no_repeat_ loss_ generation_ train_ kv_cache_ max_new_ fsdp_"
 	sizelessKeys       = "eps dropout use_cache id2label label2id auto_map task_specific_params transformers_version norm_topk_prob pretraining_tp" +
 		" context_window_size prefill_chunk_size tensor_parallel_shards max_batch_size position_embedding_base conv_template" +
@@ -107,5 +107,5 @@ const (
 		" pruned_heads classifier_dropout_prob gradient_clipping is_gated_act relative_attention_max_distance encoder_stride" +
 		" faster_token_stride pos_skipping_range candidate_resolutions pooling_kernel_size attention_context_left attention_context_right" +
 		" attention_invalid_logits_value attention_logit_cap residual_weight forced_decoder_ids _num_labels pooler_fc_size" +
-		" pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head layer_rope_theta indexer_types moe_renormalize clip_qkv embedding_fraction full_attn_mod"
+		" pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head layer_rope_theta indexer_types moe_renormalize clip_qkv embedding_fraction full_attn_mod stage_names out_features out_indices"
 )

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"floodmark/internal/accuracy"
 	"floodmark/internal/oracle"
 	"floodmark/internal/source"
 	"floodmark/model"
@@ -29,12 +27,12 @@ type published struct {
 func wrongOracles(t *testing.T) map[string]bool {
 	t.Helper()
 	rows := map[string]bool{"cyankiwi__gemma-4-26B-A4B-it-AWQ-4bit": true}
-	causes, err := accuracy.Causes()
+	causes, err := os.ReadFile(filepath.Join("..", "..", "internal", "accuracy", "causes.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range rows {
-		if !slices.ContainsFunc(causes, func(c accuracy.Cause) bool { return c.Table == "parameters" && c.Name == name }) {
+		if !strings.Contains(string(causes), "name: "+name) {
 			t.Errorf("%s: causes.yaml does not say why its published total is wrong", name)
 		}
 	}

@@ -78,7 +78,7 @@ func (s section) blocks(kinds []string, layers int64) []step {
 	var letters strings.Builder
 	for _, kind := range kinds {
 		switch kind {
-		case "mamba", "mamba2":
+		case "mamba", "mamba2", "linear_attention":
 			letters.WriteByte('M')
 		case "attention", "full_attention":
 			letters.WriteByte('*')
@@ -121,7 +121,7 @@ func (s section) patterned(pattern string, layers int64) []step {
 
 // mixings is the mixer of each layer.
 func (s section) mixings(k *stack, layers int64) []mixing {
-	if listed := s.layerTypes(layers); listed != nil {
+	if listed := s.layerTypes(k, layers); listed != nil {
 		return listed
 	}
 	kinds := make([]mixing, layers)
@@ -143,7 +143,7 @@ func (s section) mixings(k *stack, layers int64) []mixing {
 }
 
 // layerTypes reads an explicit list of layer kinds; nil when there is none.
-func (s section) layerTypes(layers int64) []mixing {
+func (s section) layerTypes(k *stack, layers int64) []mixing {
 	const key = "layer_types|layers_block_type"
 	listed := s.texts(key)
 	if listed == nil {
@@ -157,16 +157,25 @@ func (s section) layerTypes(layers int64) []mixing {
 			kinds[i] = absent
 			continue
 		}
-		switch kind := listed[i]; kind {
-		case "attention":
-			kinds[i] = full
-		case "mamba2":
-			kinds[i] = mamba
-		default:
-			kinds[i] = mixing(kind)
-		}
+		kinds[i] = k.kindOf(listed[i])
 	}
+	// Periods and lists that say the same in another way are then spent.
+	s.has("sliding_window_pattern|_sliding_window_pattern|full_attn_idxs|attn_layer_indices|full_attention_interval|attn_layer_period|attn_layer_offset")
 	return kinds
+}
+
+// kindOf is the kind that a word of the list means. transformers 5 writes
+// linear_attention for the state-space layers of every family, and
+// indexed_attention for latent attention whose positions an indexer chooses.
+func (k *stack) kindOf(word string) mixing {
+	switch m := mixing(word); {
+	case word == "attention", word == "indexed_attention":
+		return full
+	case word == "mamba2", m == recur && k.mamba != nil && k.delta == nil:
+		return mamba
+	default:
+		return m
+	}
 }
 
 // window is how many positions sliding layers keep; 0 when nothing slides.

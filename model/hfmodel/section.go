@@ -1,6 +1,7 @@
 package hfmodel
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -84,11 +85,29 @@ func (s section) spellings(key string) []string {
 // it, and so does looking it up under any of its spellings.
 func (s section) find(key string) (v *value, field string) {
 	for _, k := range s.spellings(key) {
+		if own, at := s.ofLayer(k); own != nil {
+			return own, at
+		}
 		list, _, _ := strings.Cut(k, "@")
 		s.used[s.path+list] = true
 		if got := s.member(k); got != nil && v == nil {
 			v, field = got, s.path+k
 		}
+	}
+	return v, field
+}
+
+// ofLayer is what per_layer_config, by which transformers 5 writes what is
+// different in some layers, says of this one: {"05": {"head_dim": 512}}.
+func (s section) ofLayer(key string) (v *value, field string) {
+	layers := s.object.get("per_layer_config")
+	if layers == nil || s.layer < 0 {
+		return nil, ""
+	}
+	at := fmt.Sprintf("%02d", s.layer)
+	if v = layers.get(at).get(key); v != nil {
+		field = s.path + "per_layer_config." + at + "." + key
+		s.used[field] = true
 	}
 	return v, field
 }
