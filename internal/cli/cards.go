@@ -23,10 +23,10 @@ type cardOptions struct {
 }
 
 func (o *cardOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.gpu, "gpu", "", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
-	f.StringVar(&o.platform, "platform", "", "where the card is used: linux, wsl or windows (default: any of them)")
-	f.StringVar(&o.capacity, "capacity", "", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
-	f.StringArrayVar(&o.free, "free", nil, "`bytes` that are free on each device, or on that of one rank (60GiB, cuda:1=60.33GiB); may be given several times")
+	textFlag(f, &o.gpu, "gpu", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
+	textFlag(f, &o.platform, "platform", "where the card is used: linux, wsl or windows (default: any of them)")
+	textFlag(f, &o.capacity, "capacity", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
+	textsFlag(f, &o.free, "free", "`bytes` that are free on each device, or on that of one rank (60GiB, cuda:1=60.33GiB); may be given several times")
 }
 
 // over puts the flags that were given over a workload file.

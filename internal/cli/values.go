@@ -47,6 +47,28 @@ func textFlag(f *pflag.FlagSet, into *string, name, usage string) {
 	f.Var(&textValue{into: into}, name, usage)
 }
 
+// textsValue is the values of a flag that may be given several times, none of
+// them empty.
+type textsValue struct{ into *[]string }
+
+func (v *textsValue) String() string { return "" }
+
+func (v *textsValue) Type() string { return "text" }
+
+func (v *textsValue) Set(text string) error {
+	var one string
+	if err := (&textValue{into: &one}).Set(text); err != nil {
+		return err
+	}
+	*v.into = append(*v.into, one)
+	return nil
+}
+
+// textsFlag adds a flag that may be given several times.
+func textsFlag(f *pflag.FlagSet, into *[]string, name, usage string) {
+	f.Var(&textsValue{into: into}, name, usage)
+}
+
 // newFileFlag adds a flag that names one file to be made.
 func newFileFlag(f *pflag.FlagSet, into *string, name, short, usage string) {
 	f.VarP(&textValue{into: into, check: func(text string) error {
