@@ -63,7 +63,8 @@ func (b *builder) write(span int, w *work, s step) {
 		s.expanded, s.logits, s.always = open(s.expanded, b.breaks()), open(s.logits, b.breaks()), open(s.always, b.breaks())
 	case s.logits.Status() == account.StatusZero:
 	case layers >= head:
-		s.logits = account.Zero("they come when the layers' tensors are gone, and take less: "+upTo(head), s.logits.Provenance)
+		most, _ := s.logits.High()
+		s.logits = account.Zero("they come when the layers' tensors are gone, and with what is left take less; they are "+upTo(most), s.logits.Provenance)
 	default:
 		s.activations = s.stream
 		s.expanded = account.Exact(0, s.expanded.Provenance)
