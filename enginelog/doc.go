@@ -1,6 +1,8 @@
 // Package enginelog reads what a program printed about its memory.
 //
-// In: the text of a log, a traceback or a pasted message, as a byte source.
+// In: the text of a log, a traceback or a pasted message, or a gzip of one, as a
+// byte source. Beside PyTorch's failures it reads what vLLM, llama.cpp and
+// Ollama say of their memory.
 // Out: a [Log] of components, each a number of bytes keyed by component,
 // device and kind, with its line; the out-of-memory failures in it, each with
 // its class, the line of the program that failed, and what would and would not

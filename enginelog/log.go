@@ -75,6 +75,7 @@ func Read(src source.Source) (*Log, error) {
 	}
 	log := &Log{Name: src.Name()}
 	oom := newOOMReader(src.Name())
+	engines := engineReader{name: src.Name()}
 	blank := 0
 	err = eachLine(in.r, func(l line) {
 		log.Lines = l.number
@@ -83,12 +84,13 @@ func Read(src source.Source) (*Log, error) {
 		}
 		oom.traces.take(l)
 		oom.take(l)
+		engines.take(l)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name(), err)
 	}
-	understood := oom.finish(log) + oom.traces.understood
-	if len(log.OutOfMemory) == 0 {
+	understood := oom.finish(log) + oom.traces.understood + engines.finish(log)
+	if len(log.OutOfMemory) == 0 && len(log.Components) == 0 {
 		return nil, in.nothing(src.Name())
 	}
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)

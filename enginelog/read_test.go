@@ -339,13 +339,18 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x1b[31mMPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max allowed: 27.20 GiB). Tried to allocate 292.50 MiB on private pool."))
 	f.Add([]byte("expandable_segments: memory mapping failed with OOM on device 0 while trying to map 20971520 bytes (free: 19070976, total: 101973491712)"))
 	f.Add([]byte("CUDA out of memory. Tried to allocate 381.50 MiB (GPU 1; 7.92 GiB total capacity; 7.16 GiB already allocated; 231.00 MiB free; 452.50 KiB cached)"))
+	f.Add([]byte("(Worker_TP1 pid=4) INFO Free memory on device cuda:1 (22.06/23.56 GiB) on startup is less than desired GPU memory utilization (0.95, 22.38 GiB)"))
+	f.Add([]byte("model weights take 5.20GiB; the rest of the memory reserved for KV Cache is -1.05GiB.\n# GPU blocks: 5691"))
+	f.Add([]byte("llama_kv_cache: CUDA1 KV buffer size = 379.23 MiB\nx_breakdown_print: | - CUDA0 (a) | 15841 = 15630 + (15302 = 14736 + 72 + 493) + 17592186029324 |"))
+	f.Add([]byte("msg=offload memory.available=\"[11.5 GiB 0 B]\" memory.required.kv=\"2.0 GiB\""))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		log, err := Read(source.Bytes("x", data))
 		if err != nil {
 			return
 		}
 		for _, c := range log.Components {
-			if high, known := c.Bytes.High(); known && (c.Bytes.Low() < 0 || high < c.Bytes.Low()) || c.Line < 1 || c.Line > log.Lines {
+			signed := c.Kind == KindUnaccounted || c.Kind == KindKVCacheAvailable
+			if high, known := c.Bytes.High(); known && (c.Bytes.Low() < 0 && !signed || high < c.Bytes.Low()) || c.Line < 1 || c.Line > log.Lines {
 				t.Errorf("%+v", c)
 			}
 		}

@@ -18,6 +18,24 @@ import (
 // changed the names: 18.13 GB is 1.7 × 10.67 GiB, its default limit on a Mac
 // of 16 GiB. Worked number: "14.62 MiB" is 15,324,939 to 15,335,424 bytes.
 func printed(number, unit string, p account.Provenance) account.Figure {
+	f := rounded(number, unit, p)
+	high, known := f.High()
+	if !known || unit == "bytes" {
+		return f
+	}
+	low, u := f.Low(), binary(unit)
+	if clipped := max(low, u+1); clipped <= high {
+		low = clipped
+	}
+	if clipped := min(high, u<<10); u < 1<<30 && clipped >= low {
+		high = clipped
+	}
+	return account.Between(low, high, p)
+}
+
+// rounded is the bytes that a number with decimals can stand for, whoever
+// printed it.
+func rounded(number, unit string, p account.Provenance) account.Figure {
 	scaled, decimals, ok := digits(number)
 	if !ok {
 		return account.Unknown(bytesize.ErrOverflow.Error(), p)
@@ -34,12 +52,6 @@ func printed(number, unit string, p account.Provenance) account.Figure {
 	high, highFits := scale(2*scaled+1, u, 2*decimals, false)
 	if !lowFits || !highFits {
 		return account.Unknown(bytesize.ErrOverflow.Error(), p)
-	}
-	if clipped := max(low, u+1); clipped <= high {
-		low = clipped
-	}
-	if clipped := min(high, u<<10); u < 1<<30 && clipped >= low {
-		high = clipped
 	}
 	return account.Between(low, high, p)
 }

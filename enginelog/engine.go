@@ -1,0 +1,125 @@
+package enginelog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+)
+
+// Kinds of the numbers that engines print. The words after each are those of
+// the engine's own line.
+const (
+	KindWeights          Kind = "weights"               // vLLM "Model loading took", llama.cpp "model buffer size", Ollama "memory.weights.total"
+	KindKVCache          Kind = "kv_cache"              // llama.cpp "KV buffer size", Ollama "memory.required.kv"
+	KindKVCacheAvailable Kind = "kv_cache_available"    // vLLM "Available KV cache memory", "reserved for KV Cache is"
+	KindKVCacheNeeded    Kind = "kv_cache_needed"       // vLLM "KV cache is needed"
+	KindKVCacheTokens    Kind = "kv_cache_tokens"       // vLLM "GPU KV cache size"; a count, not bytes
+	KindKVCacheBlocks    Kind = "kv_cache_blocks"       // vLLM "# GPU blocks"; a count, not bytes
+	KindNonKVCache       Kind = "non_kv_cache"          // vLLM "Total non KV cache memory"
+	KindPeakActivation   Kind = "peak_activation"       // vLLM "torch peak memory increase", "PyTorch activation peak memory"
+	KindNonTorch         Kind = "non_torch"             // vLLM "non_torch_memory", "non-torch forward increase memory"
+	KindGraphs           Kind = "cuda_graphs"           // vLLM "Graph capturing finished ... took", "CUDA graph pool memory"
+	KindGraphsEstimated  Kind = "cuda_graphs_estimated" // vLLM "Estimated CUDA graph memory"
+	KindFreeAtStart      Kind = "free_at_start"         // vLLM "Initial free memory", "Free memory on device"
+	KindBudget           Kind = "budget"                // vLLM "Requested memory", gpu_memory_utilization times the card
+	KindCompute          Kind = "compute"               // llama.cpp "compute buffer size", Ollama "memory.graph.full"
+	KindComputePartial   Kind = "compute_partial"       // Ollama "memory.graph.partial": where not every layer is on the card
+	KindOutput           Kind = "output"                // llama.cpp "output buffer size"
+	KindRecurrent        Kind = "recurrent_state"       // llama.cpp "RS buffer size"
+	KindContext          Kind = "context"               // llama.cpp's breakdown: the cache of a context
+	KindUnaccounted      Kind = "unaccounted"           // llama.cpp's breakdown: total − free − self; below 0 where free was read before
+	KindRequired         Kind = "required"              // Ollama "memory.required.full", "memory.required.allocations"
+	KindRequiredPartial  Kind = "required_partial"      // Ollama "memory.required.partial"
+	KindProjector        Kind = "projector"             // Ollama "projector.weights"
+	KindProjectorCompute Kind = "projector_compute"     // Ollama "projector.graph"
+	KindOverhead         Kind = "overhead"              // Ollama "memory.gpu_overhead"
+)
+
+// mostReadings bounds how many numbers of engines are kept.
+const mostReadings = 10_000
+
+// engineReader finds the lines in which engines say what they hold.
+type engineReader struct {
+	name       string
+	found      []Component
+	dropped    int
+	understood int // lines
+}
+
+// reading is where a number was found: in a line, by a writer.
+type reading struct {
+	component string
+	by        writer
+	device    int
+	line      int
+}
+
+// take takes the next line. A line that a terminal wrapped is not put together
+// again: engines write to files.
+func (e *engineReader) take(l line) {
+	if !l.starts || !speaks(l.text) {
+		return
+	}
+	by, text := prefix(l.text)
+	at := reading{by: by, device: -1, line: l.number}
+	before := len(e.found) + e.dropped
+	switch {
+	case e.ollama(at, text):
+	case e.llamaCPP(at, text):
+	default:
+		e.vllm(at, text)
+	}
+	if len(e.found)+e.dropped > before {
+		e.understood++
+	}
+}
+
+// speaks reports whether a line can be one of an engine about its memory.
+func speaks(text string) bool {
+	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// keep keeps a number.
+func (e *engineReader) keep(at reading, kind Kind, scope account.Scope, value func(account.Provenance) account.Figure, printed string) {
+	if len(e.found) >= mostReadings {
+		e.dropped++
+		return
+	}
+	p := account.Provenance{Origin: account.Observed, Scope: scope, Counter: string(kind), Source: e.name + ":" + strconv.Itoa(at.line)}
+	e.found = append(e.found, Component{Component: at.component, Rank: at.by.rank, Device: at.device, Kind: kind,
+		Bytes: value(p), Printed: printed, Line: at.line})
+}
+
+// size keeps a printed size; negative is one with a minus sign before it.
+func (e *engineReader) size(at reading, kind Kind, scope account.Scope, number, unit string, negative bool) {
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	e.keep(at, kind, scope, func(p account.Provenance) account.Figure {
+		f := rounded(number, unit, p)
+		high, known := f.High()
+		if negative && known {
+			f = account.Between(-high, -f.Low(), p)
+		}
+		return f
+	}, sign+asPrinted(number, unit))
+}
+
+// finish hands over what was found, and gives how many lines it took.
+func (e *engineReader) finish(log *Log) int {
+	log.Components = append(log.Components, e.found...)
+	if e.dropped > 0 {
+		log.Warnings = append(log.Warnings, account.Warning{Code: "more_readings",
+			Text: fmt.Sprintf("%s further numbers of an engine were left out after the first %s", bytesize.Group(int64(e.dropped)), bytesize.Group(mostReadings))})
+	}
+	return e.understood
+}

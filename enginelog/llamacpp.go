@@ -1,0 +1,139 @@
+package enginelog
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"floodmark/account"
+)
+
+// llamaCPP reads a line of llama.cpp or of what is built on it; false when it is
+// none. The texts are those of src/llama-model.cpp, src/llama-kv-cache.cpp,
+// src/llama-context.cpp and ggml/src/ggml-cuda/ggml-cuda.cu.
+func (e *engineReader) llamaCPP(at reading, text string) bool {
+	if before, after, found := strings.Cut(text, " buffer size ="); found {
+		return e.buffer(at, before, after)
+	}
+	if _, row, found := strings.Cut(text, "_breakdown_print: | "); found {
+		return e.breakdown(at, strings.TrimSpace(row))
+	}
+	const refused = "cudaMalloc failed: out of memory"
+	if _, after, found := strings.Cut(text, "allocating "); found && strings.Contains(after, refused) {
+		squashed, _ := squash(after)
+		m, ok := sized.since(squashed, 0)
+		device, known := place{"ondevice", ""}.find(squashed, 0, count)
+		if ok && known && len(device.number) <= 6 {
+			at.component, at.device = "llama.cpp", ordinal(device.number)
+			e.size(at, KindRequest, account.Device, m.number, m.unit, false)
+			return true
+		}
+	}
+	return false
+}
+
+// buffer reads "llama_kv_cache:      CUDA0 KV buffer size =   379.23 MiB". A
+// loader that names no kind means weights.
+func (e *engineReader) buffer(at reading, before, after string) bool {
+	squashed, _ := squash(after)
+	m, ok := sized.since(squashed, 0)
+	words := strings.Fields(before)
+	if !ok || len(words) == 0 {
+		return false
+	}
+	kind, named := KindWeights, true
+	switch words[len(words)-1] {
+	case "model":
+	case "KV":
+		kind = KindKVCache
+	case "compute":
+		kind = KindCompute
+	case "output":
+		kind = KindOutput
+	case "RS":
+		kind = KindRecurrent
+	default:
+		named = false
+	}
+	if named {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 || strings.HasSuffix(words[len(words)-1], ":") {
+		return false
+	}
+	scope := at.of(words[len(words)-1])
+	e.size(at, kind, scope, m.number, m.unit, false)
+	return true
+}
+
+// of sets the backend that a number is of, and gives the scope of it. "CUDA1"
+// is device 1; a name without a number is main memory.
+func (at *reading) of(backend string) account.Scope {
+	at.component = "llama.cpp " + short(backend)
+	n := digitsUntil(backend, len(backend), 6)
+	if n == len(backend) || n == 0 {
+		return account.Host
+	}
+	at.device = ordinal(backend[n:])
+	return account.Process
+}
+
+// breakdown reads a row of the table that is printed at the end:
+//
+//   - CUDA0 (RTX 4090) | 24080 = 9436 + (14193 = 13169 + 38 + 985) + 451
+//
+// which is total = free + (self = model + context + compute) + unaccounted, in
+// whole MiB rounded down. Main memory has self and its parts only.
+func (e *engineReader) breakdown(at reading, row string) bool {
+	row, opens := strings.CutPrefix(row, "- ")
+	name, numbers, closes := strings.Cut(row, "| ")
+	if !closes {
+		name, numbers, closes = strings.Cut(row, "): ")
+	}
+	fields := strings.Fields(name)
+	if !opens || !closes || len(fields) == 0 {
+		return false
+	}
+	scope := at.of(fields[0])
+	kinds := []Kind{KindCapacity, KindFree, KindInUse, KindWeights, KindContext, KindCompute, KindUnaccounted}
+	list := strings.FieldsFunc(numbers, func(r rune) bool { return !strings.ContainsRune("-0123456789", r) })
+	switch len(list) {
+	case len(kinds):
+	case 4:
+		kinds = kinds[2:6]
+	default:
+		return false
+	}
+	for i, text := range list {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return false
+		}
+		e.mebibytes(at, kinds[i], scope, n)
+	}
+	return true
+}
+
+// mebibytes keeps a whole number of MiB. One below 0 is printed as what 2⁶⁴
+// bytes leave of it, which is 2⁴⁴ MiB.
+func (e *engineReader) mebibytes(at reading, kind Kind, scope account.Scope, n int64) {
+	const mib, wrap = int64(1) << 20, int64(1) << 44
+	if kind == KindCapacity || kind == KindFree {
+		scope = account.Device
+	}
+	if kind == KindUnaccounted && n >= wrap/2 && n < wrap {
+		n -= wrap
+	}
+	e.keep(at, kind, scope, func(p account.Provenance) account.Figure {
+		if n > math.MaxInt64/mib-1 || n < math.MinInt64/mib+1 {
+			return account.Unknown("more bytes than there can be", p)
+		}
+		return account.Between(n*mib, n*mib+mib-1, p)
+	}, strconv.FormatInt(n, 10)+" MiB")
+}
+
+// ordinal is a number of at most six digits.
+func ordinal(digits string) int {
+	n, _ := strconv.Atoi(digits)
+	return n
+}

@@ -1,0 +1,141 @@
+package enginelog
+
+import (
+	"strings"
+
+	"floodmark/account"
+)
+
+// said is a number that a line of vLLM says, in squashed text, somewhere after
+// an opening.
+type said struct {
+	opening string
+	place   place
+	kind    Kind
+	scope   account.Scope
+}
+
+// vllmSays are the lines in which vLLM says what it holds. Those of V1 are of
+// vllm/v1/worker/gpu_worker.py, gpu_model_runner.py and
+// vllm/v1/core/kv_cache_utils.py (0.19), those of V0 of vllm/worker/worker.py
+// (0.7), which prints them in one line.
+func vllmSays() []said {
+	const (
+		usage  = "Actualusageis"
+		errors = "KVcacheisneeded"
+		budget = "thecurrentvLLMinstancecanuse"
+	)
+	return []said{
+		{"Modelloadingtook", place{"Modelloadingtook", ""}, KindWeights, account.Allocated},
+		{"Initialfreememory:", place{"Initialfreememory:", ""}, KindFreeAtStart, account.Device},
+		{"Initialfreememory:", place{"(util),", ""}, KindBudget, account.Process},
+		{"TotalnonKVcachememory:", place{"TotalnonKVcachememory:", ""}, KindNonKVCache, account.Process},
+		{"TotalnonKVcachememory:", place{"torchpeakmemoryincrease:", ""}, KindPeakActivation, account.Allocated},
+		{"TotalnonKVcachememory:", place{"non-torchforwardincreasememory:", ""}, KindNonTorch, account.Process},
+		{"TotalnonKVcachememory:", place{"weightsmemory:", ""}, KindWeights, account.Allocated},
+		{"AvailableKVcachememory:", place{"AvailableKVcachememory:", ""}, KindKVCacheAvailable, account.Process},
+		{"EstimatedCUDAgraphmemory:", place{"EstimatedCUDAgraphmemory:", ""}, KindGraphsEstimated, account.Device},
+		{"Graphcapturingfinished", place{"secs,took", ""}, KindGraphs, account.Device},
+		{"CUDAgraphpoolmemory:", place{"CUDAgraphpoolmemory:", "(actual)"}, KindGraphs, account.Device},
+		{"CUDAgraphpoolmemory:", place{"", "(estimated)"}, KindGraphsEstimated, account.Device},
+		{"Freememoryondevice", place{"/", ")onstartup"}, KindCapacity, account.Device},
+		{"DesiredGPUmemoryutilizationis", place{",", ")"}, KindBudget, account.Process},
+		{"lessthandesiredGPUmemoryutilization", place{",", ")"}, KindBudget, account.Process},
+		{usage, place{"", "forweight"}, KindWeights, account.Allocated},
+		{usage, place{"", "forpeakactivation"}, KindPeakActivation, account.Allocated},
+		{usage, place{"", "fornon-torchmemory"}, KindNonTorch, account.Process},
+		{usage, place{"", "forCUDAGraphmemory"}, KindGraphs, account.Device},
+		{budget, place{"total_gpu_memory(", ")"}, KindCapacity, account.Device},
+		{budget, place{")=", ""}, KindBudget, account.Process},
+		{"modelweightstake", place{"modelweightstake", ""}, KindWeights, account.Allocated},
+		{"modelweightstake", place{"non_torch_memorytakes", ""}, KindNonTorch, account.Process},
+		{"modelweightstake", place{"activationpeakmemorytakes", ""}, KindPeakActivation, account.Allocated},
+		{"modelweightstake", place{"reservedforKVCacheis", ""}, KindKVCacheAvailable, account.Process},
+		{"modelweightstake", place{"reservedforKVCacheis-", ""}, KindKVCacheAvailable, account.Process},
+		{errors, place{"", errors}, KindKVCacheNeeded, account.Process},
+		{errors, place{"availableKVcachememory(", ")"}, KindKVCacheAvailable, account.Process},
+	}
+}
+
+// vllm reads a line of vLLM.
+func (e *engineReader) vllm(at reading, line string) {
+	text, _ := squash(line)
+	at.component = engineOf("vllm", at.by)
+	at.by.rank = workerRank(at.by)
+	if i := strings.Index(text, "ondevicecuda:"); i >= 0 {
+		if m, ok := count.since(text, i+len("ondevicecuda:")); ok && len(m.number) <= 6 {
+			at.device = ordinal(m.number)
+		}
+	}
+	for _, s := range vllmSays() {
+		from := strings.Index(text, s.opening)
+		if s.opening == "KVcacheisneeded" {
+			from = min(from, 0) // its number stands before it
+		}
+		if from < 0 {
+			continue
+		}
+		if m, ok := s.place.find(text, from, sized); ok {
+			e.size(at, s.kind, s.scope, m.number, m.unit, strings.HasSuffix(s.place.before, "-"))
+		}
+	}
+	e.freeOf(at, text)
+	e.counts(at, text)
+}
+
+// freeOf reads the first of "(77.18/79.19 GiB)", which has the other's unit.
+func (e *engineReader) freeOf(at reading, text string) {
+	from := strings.Index(text, "Freememoryondevice")
+	if from < 0 {
+		return
+	}
+	m, ok := place{"/", ")onstartup"}.find(text, from, sized)
+	if !ok {
+		return
+	}
+	open := strings.LastIndexByte(text[:m.at], '(')
+	if free, ok := sized.since(text[max(open, 0)+1:m.at]+m.unit, 0); ok {
+		e.size(at, KindFreeAtStart, account.Device, free.number, free.unit, false)
+	}
+}
+
+// counts reads how much fits into the cache.
+func (e *engineReader) counts(at reading, text string) {
+	for _, c := range [...]struct {
+		before, unit string
+		kind         Kind
+	}{{"GPUKVcachesize:", "tokens", KindKVCacheTokens}, {"GPUblocks:", "blocks", KindKVCacheBlocks}} {
+		_, after, found := strings.Cut(text, c.before)
+		number := after[:len(after)-len(strings.TrimLeft(after, "0123456789,"))]
+		number = strings.TrimRight(number[:min(len(number), mostDigits)], ",")
+		if found && number != "" {
+			e.keep(at, c.kind, account.Process, func(p account.Provenance) account.Figure {
+				return account.Unknown("a count of "+c.unit+", not bytes", p)
+			}, number+" "+c.unit)
+		}
+	}
+}
+
+// engineOf names an engine's process: "vllm", "vllm EngineCore_DP0".
+func engineOf(engine string, by writer) string {
+	name, _, _ := strings.Cut(by.name, "/")
+	if name == "" || strings.HasPrefix(name, "rank") {
+		return engine
+	}
+	return engine + " " + name
+}
+
+// workerRank is the rank of a worker that is named by its place in one group
+// only, as Worker_TP3; of two groups it would need their sizes.
+func workerRank(by writer) int {
+	name, _, _ := strings.Cut(by.name, "/")
+	_, group, found := strings.Cut(name, "Worker_")
+	if by.rank >= 0 || !found || len(group) < 3 {
+		return by.rank
+	}
+	n := digitsFrom(group, 2, 6)
+	if kind := group[:2]; n == 2 || n < len(group) || kind != "TP" && kind != "PP" {
+		return -1
+	}
+	return ordinal(group[2:n])
+}
