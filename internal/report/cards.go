@@ -13,7 +13,11 @@ func cards(b *strings.Builder, e *record.Estimate, s Style) {
 	for _, r := range e.Ranks {
 		if r.Peak != nil {
 			need := s.amount(quantity{r.Peak.Bytes, r.Peak.LowBytes, r.Peak.HighBytes})
-			b.WriteString(paragraph(s, "  ", rankName(r)+" needs "+need+" in "+s.bold(r.Peak.Phase)+", on a card of unknown architecture"))
+			who := rankName(r)
+			if len(r.Ranks) > 1 {
+				who = "each of " + who
+			}
+			b.WriteString(paragraph(s, "  ", who+" needs "+need+" in "+s.bold(r.Peak.Phase)+", on a card of unknown architecture"))
 		}
 	}
 	unit := bytesize.GiB
@@ -30,7 +34,7 @@ func cards(b *strings.Builder, e *record.Estimate, s Style) {
 		v := c.Verdict
 		answers[v.Value]++
 		g.row(c.ID, quantity{c.ReportedBytes, c.ReportedLowBytes, c.ReportedHighBytes}.number(unit), words(v.Value),
-			headroom(quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}, unit), bindingOf(v))
+			headroom(quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}, unit), text(v.Term))
 		if c.Note != nil {
 			if notes[*c.Note] == nil {
 				order = append(order, *c.Note)
@@ -48,17 +52,6 @@ func cards(b *strings.Builder, e *record.Estimate, s Style) {
 
 // words is a verdict's value as it is read.
 func words(value string) string { return strings.ReplaceAll(value, "_", " ") }
-
-// bindingOf is the term and the phase that decided.
-func bindingOf(v record.Verdict) string {
-	switch {
-	case v.Term != nil && v.Phase != nil:
-		return *v.Term + " in " + *v.Phase
-	case v.Term != nil:
-		return *v.Term
-	}
-	return unknown
-}
 
 // headroom is what is left of a card, below zero where it is short. Its ends
 // stand apart, because a minus beside a dash cannot be read.
