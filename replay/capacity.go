@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"floodmark/allocator"
@@ -12,12 +13,17 @@ import (
 // the driver's segments, 2 MiB.
 const capacityStep = allocator.RoundLarge
 
+// ErrNeverRuns is a timeline that does not run to its end even without a limit:
+// a memory fraction forbids it, or a request that no allocator serves.
+var ErrNeverRuns = errors.New("the timeline does not run to its end even without a limit")
+
 // SmallestCapacity is the least that a driver must be able to give so that the
 // timeline still runs to its end, in steps of 2 MiB: with it the timeline runs,
 // with one step less it does not. Options.Capacity is not looked at. A smaller
 // capacity still may work by chance, because a release in time can leave a
-// better layout. The error is one of [Simulate], or says that the timeline does
-// not run under these settings whatever the capacity.
+// better layout. Requests that failed in the recording are among those that must
+// be served: up to the first of them the timeline is looked at, and with it. The
+// error is one of [Simulate], or wraps [ErrNeverRuns].
 func SmallestCapacity(ctx context.Context, tl *timeline.Timeline, o Options) (int64, error) {
 	return smallestCapacity(o, func(o Options) (*Run, error) { return Simulate(ctx, tl, o) })
 }
@@ -30,8 +36,7 @@ func (r *Recorded) SmallestCapacity(ctx context.Context, o Options) (int64, erro
 		return 0, err
 	}
 	return smallestCapacity(o, func(o Options) (*Run, error) {
-		run, _, err := r.fresh(ctx, o)
-		return run, err
+		return r.fresh(ctx, o)
 	})
 }
 
@@ -41,8 +46,8 @@ func smallestCapacity(o Options, run func(Options) (*Run, error)) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	if free.Stopped != nil {
-		return 0, fmt.Errorf("the timeline does not run to its end even without a limit: %w", free.Stopped.Err)
+	if f := free.Failure(); f != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNeverRuns, f.Err)
 	}
 	// Invariant: it runs with high steps, and does not with low.
 	low, high := int64(-1), (free.Peaks.Reserved.Bytes+capacityStep-1)/capacityStep
@@ -56,7 +61,7 @@ func smallestCapacity(o Options, run func(Options) (*Run, error)) (int64, error)
 		if err != nil {
 			return 0, err
 		}
-		if limited.Stopped == nil {
+		if limited.Failure() == nil {
 			high = mid
 		} else {
 			low = mid

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 
 	"floodmark/allocator"
@@ -55,6 +56,10 @@ func (c Certificate) String() string {
 	return text
 }
 
+// ErrNothingRecorded is a device whose history was not recorded: there is
+// nothing to certify.
+var ErrNothingRecorded = errors.New("the snapshot records no allocation, so there is nothing to replay")
+
 // NotCertifiedError is the refusal of a what-if on a recording that the
 // simulation does not reproduce.
 type NotCertifiedError struct {
@@ -65,10 +70,18 @@ type NotCertifiedError struct {
 // Error says what does not match.
 func (e *NotCertifiedError) Error() string {
 	if e.Certificate.Addresses.Total == 0 && e.Certificate.FirstMismatch == nil {
-		return fmt.Sprintf("device %d: the snapshot records no allocation, so there is nothing to replay", e.Device)
+		return fmt.Sprintf("device %d: %v", e.Device, ErrNothingRecorded)
 	}
 	return fmt.Sprintf("device %d: the simulated allocator does not reproduce this recording (%s), so it cannot say what other settings would do",
 		e.Device, e.Certificate)
+}
+
+// Unwrap is ErrNothingRecorded where that is the reason, and else nil.
+func (e *NotCertifiedError) Unwrap() error {
+	if e.Certificate.Addresses.Total == 0 && e.Certificate.FirstMismatch == nil {
+		return ErrNothingRecorded
+	}
+	return nil
 }
 
 // Recorded is a recording and its replay under the settings of the recording.
@@ -76,6 +89,12 @@ type Recorded struct {
 	Recording   *snapshot.Recording
 	Certificate Certificate
 	Run         *Run // moments are indexes into Recording.Timeline.Events
+	// Failures are the first requests that failed, at most 16 of them; as the
+	// recording has them only where the certificate holds.
+	Failures []Failed
+	// SettingsRecorded reports that the file says under which settings it was
+	// recorded. Else the defaults are assumed.
+	SettingsRecorded bool
 
 	rules  allocator.Rules
 	start  start
@@ -125,7 +144,7 @@ func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules, 
 
 func (sc scene) replay(rules allocator.Rules, g guess) *Recorded {
 	c := &certifier{scene: sc, events: sc.r.Timeline.Events, guess: g,
-		out: &Recorded{Recording: sc.r, rules: rules, pools: len(sc.s.Pools)}}
+		out: &Recorded{Recording: sc.r, rules: rules, pools: len(sc.s.Pools), SettingsRecorded: sc.s.Settings != nil}}
 	c.mend()
 	c.begin()
 	c.follow()

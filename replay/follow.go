@@ -243,13 +243,18 @@ func (c *certifier) born(alloc uint32, entry int, w *window) {
 
 // failed replays a request that the recorded driver could not serve.
 func (c *certifier) failed(entry int, w *window) {
-	pool := c.poolOf(entry)
-	c.d.begin(w.first, w.last, true, request{c.r.Trace.Size[entry], pool})
-	h, err := c.a.Malloc(c.r.Trace.Size[entry], c.s.Streams[c.r.Trace.Stream[entry]], pool)
+	pool, size, stream := c.poolOf(entry), c.r.Trace.Size[entry], c.s.Streams[c.r.Trace.Stream[entry]]
+	c.d.begin(w.first, w.last, true, request{size, pool})
+	h, err := c.a.Malloc(size, stream, pool)
 	c.d.finish()
 	if err == nil {
 		c.note(entry, "the request is recorded as out of memory, and was served in the replay")
 		c.a.Free(h)
+		return
+	}
+	c.run.refuse(c.next, size, err)
+	if len(c.out.Failures) < mostFailures {
+		c.out.Failures = append(c.out.Failures, cacheOf(c.a, entry))
 	}
 }
 

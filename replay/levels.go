@@ -1,6 +1,10 @@
 package replay
 
-import "floodmark/allocator"
+import (
+	"errors"
+
+	"floodmark/allocator"
+)
 
 // Levels are the bytes of one moment that the caching allocator accounts for.
 // Requested and Active count an allocation until its free is completed,
@@ -30,6 +34,18 @@ type Run struct {
 	Peaks    Peaks
 	Stats    allocator.Statistics // at the end
 	Stopped  *Stop                // nil when the timeline ran to its end
+	// Refused is the first request that failed here as it did in the recording.
+	// The run goes on, because what the program did then is recorded. Nil when
+	// there was none.
+	Refused *Stop
+}
+
+// Failure is where a run first ran out of memory, nil where it never did.
+func (r *Run) Failure() *Stop {
+	if r.Refused == nil && r.Stopped != nil && !r.Stopped.Served() {
+		return r.Stopped
+	}
+	return r.Refused
 }
 
 // Stop is the request at which a run ended.
@@ -38,8 +54,16 @@ type Stop struct {
 	Requested int64 // bytes, as the program asked
 	Reserved  int64 // bytes that were reserved and could not be released
 	Rejected  bool  // by throw_on_cudamalloc_oom
-	Err       error // out of memory, or a request that no allocator serves
+	Err       error // out of memory, a request that no allocator serves, or ErrServed
 }
+
+// ErrServed ends a run at a request that failed in the recording and is served
+// here. The bytes are held then; what the program would have done with them is
+// not recorded, so that the peaks are lower bounds.
+var ErrServed = errors.New("a request that failed in the recording is served here, and what the program would have done then is not recorded")
+
+// Served reports that the run did not fail, but left what was recorded.
+func (s *Stop) Served() bool { return errors.Is(s.Err, ErrServed) }
 
 // recorder follows the levels of an allocator through a run.
 type recorder struct {
@@ -69,6 +93,24 @@ func (r *recorder) after(moment int) {
 	r.Peaks.Allocated.raise(l.Allocated, moment)
 	r.Peaks.Active.raise(l.Active, moment)
 	r.Peaks.Reserved.raise(s.ReservedBytes.All.Peak, moment)
+}
+
+// stopAt describes a request at which something ended.
+func (r *recorder) stopAt(moment int, requested int64, err error) *Stop {
+	stop := &Stop{Moment: moment, Requested: requested, Reserved: r.a.Reserved(), Err: err}
+	var oom *allocator.OutOfMemoryError
+	if errors.As(err, &oom) {
+		stop.Rejected = oom.Rejected
+	}
+	return stop
+}
+
+// refuse notes a request that failed as it did in the recording; the first of
+// them is kept.
+func (r *recorder) refuse(moment int, requested int64, err error) {
+	if r.Refused == nil {
+		r.Refused = r.stopAt(moment, requested, err)
+	}
 }
 
 // put adds a point to the curve.

@@ -35,7 +35,8 @@ var ErrBackend = errors.New("only the native allocator can be simulated")
 
 // Simulate runs a timeline through an allocator that begins empty. What lived
 // before the first event is allocated first, in the order of Before. A request
-// that does not fit ends the run and is no error; errors are a backend that
+// that does not fit ends the run, and so does one that is served although it
+// failed in the recording ([ErrServed]). Neither is an error; errors are a backend that
 // cannot be simulated, a timeline whose events contradict each other, and the
 // context's.
 func Simulate(ctx context.Context, tl *timeline.Timeline, o Options) (*Run, error) {
@@ -81,7 +82,6 @@ type simulation struct {
 	handles []allocator.Handle // by allocation; 0 when it is not alive
 	private allocator.PoolID   // one for all private pools; 0 when there are none
 	empty   []int              // moments before which the program empties the cache, ascending
-	served  []int              // failures of the recording that this run would have served
 	run     recorder
 }
 
@@ -149,14 +149,22 @@ func (s *simulation) step(moment int, e timeline.Event) bool {
 	case timeline.EmptyCache:
 		s.a.EmptyCache()
 	case timeline.OutOfMemory:
-		// The program asked and was refused. The attempt releases caches; if it
-		// is served here, nobody knows what the program would have done.
-		f := s.tl.Failures[e.Alloc]
-		if h, err := s.a.Malloc(f.Requested, uint64(f.Stream), 0); err == nil {
-			s.a.Free(h)
-			s.served = append(s.served, moment)
-		}
+		return s.retry(moment, s.tl.Failures[e.Alloc])
 	}
+	return true
+}
+
+// retry asks for what was refused in the recording. The attempt releases caches.
+// False when it is served: the request is held then, and nobody knows what the
+// program would have done with it.
+func (s *simulation) retry(moment int, f timeline.Failure) bool {
+	_, err := s.a.Malloc(f.Requested, uint64(f.Stream), 0)
+	if err == nil {
+		s.run.after(moment)
+		s.stop(moment, f.Requested, ErrServed)
+		return false
+	}
+	s.run.refuse(moment, f.Requested, err)
 	return true
 }
 
@@ -184,10 +192,5 @@ func (s *simulation) born(a uint32) error {
 }
 
 func (s *simulation) stop(moment int, requested int64, err error) {
-	stop := &Stop{Moment: moment, Requested: requested, Reserved: s.a.Reserved(), Err: err}
-	var oom *allocator.OutOfMemoryError
-	if errors.As(err, &oom) {
-		stop.Rejected = oom.Rejected
-	}
-	s.run.Stopped = stop
+	s.run.Stopped = s.run.stopAt(moment, requested, err)
 }

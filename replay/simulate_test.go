@@ -103,7 +103,7 @@ func TestWhatIfOfTheMeasuredLeak(t *testing.T) {
 }
 
 // What lived before the first event is there from the start; a failure in the
-// recording is tried again, an emptied cache is empty.
+// recording fails again and releases what is cached, an emptied cache is empty.
 func TestSimulateEvents(t *testing.T) {
 	tl := &timeline.Timeline{Failures: []timeline.Failure{{Requested: 50 * mib}}}
 	tl.Allocs = []timeline.Alloc{{Requested: 30 * mib}, {Requested: 1000, Space: timeline.PrivatePool}, {Requested: 12 * mib, Space: timeline.Pinned}, {}}
@@ -115,9 +115,11 @@ func TestSimulateEvents(t *testing.T) {
 		{Kind: timeline.EmptyCache},
 		{Kind: timeline.Mark},
 	}
-	run := simulate(t, tl, DefaultOptions())
+	o := DefaultOptions()
+	o.Capacity = 50 * mib
+	run := simulate(t, tl, o)
 	want := []Levels{{Requested: 30*mib + 1000, Active: 30*mib + 1024, Allocated: 1024, Reserved: 32 * mib}, {1000, 1024, 1024, 32 * mib},
-		{1000, 1024, 1024, 82 * mib}, {1000, 1024, 1024, 2 * mib}, {1000, 1024, 1024, 2 * mib}}
+		{1000, 1024, 1024, 2 * mib}, {1000, 1024, 1024, 2 * mib}, {1000, 1024, 1024, 2 * mib}}
 	for i := range want {
 		if run.Curve[i] != want[i] {
 			t.Errorf("after event %d: %+v, want %+v", i, run.Curve[i], want[i])
@@ -126,8 +128,30 @@ func TestSimulateEvents(t *testing.T) {
 	if run.Start != (Levels{30*mib + 1000, 30*mib + 1024, 30*mib + 1024, 32 * mib}) {
 		t.Errorf("it starts at %+v", run.Start)
 	}
-	if run.Peaks.Reserved != (Peak{82 * mib, 2}) || run.Peaks.Allocated != (Peak{30*mib + 1024, -1}) {
+	if run.Peaks.Reserved != (Peak{32 * mib, -1}) || run.Peaks.Allocated != (Peak{30*mib + 1024, -1}) {
 		t.Errorf("peaks %+v", run.Peaks)
+	}
+	if f := run.Failure(); f == nil || f.Moment != 2 || f.Reserved != 2*mib || run.Stopped != nil {
+		t.Errorf("it failed at %+v and stopped at %+v", f, run.Stopped)
+	}
+}
+
+// A failure that is served ends the run: its bytes are held, in every scope, and
+// what the program would have done with them is not recorded.
+func TestServedFailureEndsTheRun(t *testing.T) {
+	tl := &timeline.Timeline{Failures: []timeline.Failure{{Requested: 50 * mib}}}
+	birth(tl, 30*mib, timeline.NoTerm, timeline.Caching)
+	tl.Events = append(tl.Events, timeline.Event{Kind: timeline.OutOfMemory})
+	birth(tl, 30*mib, timeline.NoTerm, timeline.Caching)
+	run := simulate(t, tl, DefaultOptions())
+	if run.Stopped == nil || !run.Stopped.Served() || run.Stopped.Moment != 1 || run.Failure() != nil || len(run.Curve) != 2 {
+		t.Errorf("stopped %+v after %d events, failed %+v", run.Stopped, len(run.Curve), run.Failure())
+	}
+	if p := run.Peaks; p.Allocated.Bytes != 80*mib || p.Requested.Bytes != 80*mib || p.Reserved.Bytes != 80*mib {
+		t.Errorf("peaks %+v", p)
+	}
+	if got, err := SmallestCapacity(context.Background(), tl, DefaultOptions()); err != nil || got != 80*mib {
+		t.Errorf("it needs %d MiB, %v", got/mib, err)
 	}
 }
 

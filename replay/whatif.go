@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"floodmark/account"
@@ -23,14 +24,20 @@ const (
 // or on a card with less memory. It assumes that the program does the same.
 type WhatIf struct {
 	Settings allocator.Settings
-	Capacity int64 // bytes that the allocator could hold; 0: without a limit
+	// Capacity is the bytes that the allocator could hold, a memory fraction
+	// counted; 0: without a limit.
+	Capacity int64
+	Recorded bool // this is the recording itself, see [Recorded.AsRecorded]
 
 	// The peaks are exact where the recording shows the program from its first
 	// allocation; else they lie between Kept and Fresh. Of a program that ran out
-	// of memory they are lower bounds.
+	// of memory earlier than it was recorded to, or that is served what it was
+	// refused, they are lower bounds.
 	PeakReserved  account.Figure
 	PeakAllocated account.Figure
-	OutOfMemory   Answer
+	// OutOfMemory is Yes also where the recorded failure comes again. Where it
+	// does not, within a limit, nobody can tell: what follows is not recorded.
+	OutOfMemory Answer
 
 	Fresh *Run // began with an empty allocator, into which what lived before was allocated first
 	Kept  *Run // began with the segments as they were recorded; nil where there were none
@@ -49,13 +56,16 @@ func (r *Recorded) WhatIf(ctx context.Context, o Options) (*WhatIf, error) {
 		return nil, err
 	}
 	tl := &r.Recording.Timeline
-	w := &WhatIf{Settings: o.Rules.Effective(o.Settings), Capacity: max(o.Capacity, 0)}
-	var served int
-	if o.Capacity <= 0 && o.Rules == r.rules && w.Settings.String() == r.Run.Settings.String() {
+	w := &WhatIf{Settings: o.Rules.Effective(o.Settings), Capacity: o.limit()}
+	if w.Settings.MemoryFraction < 1 && o.TotalMemory <= 0 {
+		return nil, ErrTotalUnknown
+	}
+	noLimit := o.Capacity <= 0 && len(tl.Failures) == 0
+	if noLimit && o.Rules == r.rules && w.Settings.String() == r.Run.Settings.String() {
 		w.Fresh = r.Run // as it was recorded
 	} else {
 		var err error
-		if w.Fresh, served, err = r.fresh(ctx, o); err != nil {
+		if w.Fresh, err = r.fresh(ctx, o); err != nil {
 			return nil, err
 		}
 		if len(r.start.segments) > 0 {
@@ -65,8 +75,34 @@ func (r *Recorded) WhatIf(ctx context.Context, o Options) (*WhatIf, error) {
 		}
 	}
 	w.conclude()
-	w.Warnings = append(r.warnings(tl, o, served), w.Settings.Warnings...)
+	w.Warnings = append(r.warnings(tl, o, w), w.Settings.Warnings...)
 	return w, nil
+}
+
+// ErrTotalUnknown refuses a share of a card whose size nobody told.
+var ErrTotalUnknown = errors.New("per_process_memory_fraction is a share of the card's memory, which is not known")
+
+// AsRecorded is the recording itself, in the form of a what-if: what others are
+// compared with. Its capacity is that of the recording, as far as it is exact.
+func (r *Recorded) AsRecorded() (*WhatIf, error) {
+	if err := r.certified(); err != nil {
+		return nil, err
+	}
+	w := &WhatIf{Settings: r.Run.Settings, Recorded: true, Fresh: r.Run, Warnings: r.Run.Settings.Warnings}
+	w.Capacity, _ = r.Capacity().IsExact()
+	w.conclude()
+	return w, nil
+}
+
+// limit is the most bytes that the allocator can hold, 0 without a limit.
+func (o Options) limit() int64 {
+	limit := max(o.Capacity, 0)
+	if s := o.Rules.Effective(o.Settings); s.MemoryFraction < 1 && o.TotalMemory > 0 {
+		if share := int64(s.MemoryFraction * float64(o.TotalMemory)); limit == 0 || share < limit {
+			limit = share
+		}
+	}
+	return limit
 }
 
 func (r *Recorded) certified() error {
@@ -76,20 +112,18 @@ func (r *Recorded) certified() error {
 	return nil
 }
 
-// fresh begins with an empty allocator. It also says how many requests that
-// failed in the recording were served.
-func (r *Recorded) fresh(ctx context.Context, o Options) (*Run, int, error) {
+// fresh begins with an empty allocator.
+func (r *Recorded) fresh(ctx context.Context, o Options) (*Run, error) {
 	tl := &r.Recording.Timeline
 	if err := check(tl, o); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	s := newSimulation(tl, o, allocator.NewCard(o.Capacity, o.TotalMemory))
 	s.empty = r.empty
 	if !s.allocateBefore() {
-		return s.run.finish(), 0, nil
+		return s.run.finish(), nil
 	}
-	run, err := s.play(ctx)
-	return run, len(s.served), err
+	return s.play(ctx)
 }
 
 // kept begins with the segments of the recording.
@@ -105,12 +139,13 @@ func (r *Recorded) kept(ctx context.Context, o Options) (*Run, error) {
 		s.private = 1
 	}
 	card.Take(s.a.Reserved())
-	if o.Capacity > 0 && s.a.Reserved() > o.Capacity {
+	limit := o.limit()
+	if limit > 0 && s.a.Reserved() > limit {
 		s.a.EmptyCache() // as a refusal before the recording would have
 	}
 	s.empty = r.empty
 	s.run = newRecorder(s.a, len(tl.Events), o.Curve)
-	if held := s.a.Reserved(); o.Capacity > 0 && held > o.Capacity {
+	if held := s.a.Reserved(); limit > 0 && held > limit {
 		s.stop(-1, 0, fmt.Errorf("%w: %d bytes were held before the first event", allocator.ErrOutOfMemory, held))
 		return s.run.finish(), nil
 	}
@@ -119,42 +154,64 @@ func (r *Recorded) kept(ctx context.Context, o Options) (*Run, error) {
 
 // conclude puts the runs together.
 func (w *WhatIf) conclude() {
-	stopped := 0
 	runs := []*Run{w.Fresh}
 	if w.Kept != nil {
 		runs = append(runs, w.Kept)
 	}
 	var reserved, allocated []int64
+	var stop *Stop
+	w.OutOfMemory = w.answer(runs[0])
 	for _, run := range runs {
 		if run.Stopped != nil {
-			stopped++
+			stop = run.Stopped
+		}
+		if w.answer(run) != w.OutOfMemory {
+			w.OutOfMemory = CannotTell
 		}
 		reserved = append(reserved, run.Peaks.Reserved.Bytes)
 		allocated = append(allocated, run.Peaks.Allocated.Bytes)
 	}
-	switch stopped {
-	case 0:
-		w.OutOfMemory = No
-	case len(runs):
-		w.OutOfMemory = Yes
-	default:
-		w.OutOfMemory = CannotTell
-	}
-	w.PeakReserved = peakFigure(reserved, stopped > 0, account.Reserved)
-	w.PeakAllocated = peakFigure(allocated, stopped > 0, account.Allocated)
+	w.PeakReserved = peakFigure(reserved, stop, account.Reserved)
+	w.PeakAllocated = peakFigure(allocated, stop, account.Allocated)
 }
 
-func peakFigure(bytes []int64, stopped bool, scope account.Scope) account.Figure {
+// answer says whether one run is out of memory. What follows a request that
+// failed in the recording and is served here can fail within a limit.
+func (w *WhatIf) answer(run *Run) Answer {
+	switch {
+	case run.Failure() != nil:
+		return Yes
+	case run.Stopped != nil && w.Capacity > 0:
+		return CannotTell
+	}
+	return No
+}
+
+// Served is the request that failed in the recording and is served in every run
+// of this what-if, nil where there is none.
+func (w *WhatIf) Served() *Stop {
+	for _, run := range []*Run{w.Kept, w.Fresh} {
+		if run != nil && (run.Stopped == nil || !run.Stopped.Served() || run.Refused != nil) {
+			return nil
+		}
+	}
+	return w.Fresh.Stopped
+}
+
+func peakFigure(bytes []int64, stop *Stop, scope account.Scope) account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: scope, Counter: counterOf(scope) + ".peak", Source: allocatorSource}
 	low, high := bytes[0], bytes[len(bytes)-1]
-	if stopped {
-		return account.AtLeast(min(low, high), "the program ran out of memory", p)
+	switch {
+	case stop == nil:
+		return account.Between(low, high, p)
+	case stop.Served():
+		return account.AtLeast(min(low, high), ErrServed.Error(), p)
 	}
-	return account.Between(low, high, p)
+	return account.AtLeast(min(low, high), "the program ran out of memory", p)
 }
 
 // warnings say what this what-if cannot know.
-func (r *Recorded) warnings(tl *timeline.Timeline, o Options, served int) []account.Warning {
+func (r *Recorded) warnings(tl *timeline.Timeline, o Options, w *WhatIf) []account.Warning {
 	var list []account.Warning
 	add := func(when bool, code, text string) {
 		if when {
@@ -169,8 +226,9 @@ func (r *Recorded) warnings(tl *timeline.Timeline, o Options, served int) []acco
 		fmt.Sprintf("%d releases of cached memory in the recording may be a refusal of the driver or torch.cuda.empty_cache; they are taken for refusals", r.unsure))
 	add(r.unsure > 0 && o.Capacity <= 0, "what_if_without_capacity",
 		"the driver refused memory in the recording, but this run has no capacity and releases nothing")
-	add(served > 0, "what_if_failure_served",
-		fmt.Sprintf("%d requests that failed in the recording are served here; what the program would have done then is not recorded", served))
+	served := w.Served()
+	add(served != nil, "what_if_failure_served", "the request that failed in the recording is served here and held; "+
+		"what the program would have done then is not recorded, so the peaks are lower bounds")
 	add(r.pools > 1, "what_if_private_pools", "all private pools (CUDA graphs, MemPools) are taken for one that lives as long as the recording")
 	add(waits(tl), "what_if_stream_timing", "some frees wait for other streams; how long they would under another layout is taken from the recording")
 	return list
