@@ -129,6 +129,8 @@ func capacityOf(d record.Device, s Style) string {
 		return "which reports " + reported + ", " + usable + " of it free"
 	case reported == unknown:
 		return "whose capacity nobody has reported"
+	case d.Origin != nil && *d.Origin == "assumed":
+		return "which as you say reports " + reported
 	case d.Origin != nil && *d.Origin != "observed" && d.ReportedLowBytes != nil && *d.ReportedLowBytes == 0:
 		return "which reports at most " + s.amount(quantity{exact: d.ReportedHighBytes})
 	case d.Origin != nil && *d.Origin != "observed":
