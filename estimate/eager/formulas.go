@@ -9,7 +9,7 @@ import (
 // The ids of the rules that figures of this package name.
 const (
 	weightsFormula    = "weights.stored"
-	bufferFormula     = "buffers.mask"
+	bufferFormula     = "buffers.class"
 	activationFormula = "activations.layer"
 	logitsFormula     = "logits.vocabulary"
 	temporaryFormula  = "temporaries.step"
@@ -27,8 +27,8 @@ func formulas() []account.Formula {
 		},
 		{
 			ID:     bufferFormula,
-			Rule:   "releases before 4.42: up to one byte for each pair of positions that the model declares, where its class keeps a mask as a buffer",
-			Worked: "8,192 × 8,192 = 67,108,864 bytes",
+			Rule:   "up to one byte for each pair of positions that the model declares, where its class keeps a mask (transformers before 4.42); in serving, up to the sines and cosines of all those positions",
+			Worked: "8,192 × 8,192 = 67,108,864 bytes; 131,072 × 128 × 2 bytes = 33,554,432 bytes, by which vLLM's weights of Llama-3.1-8B exceed the file's",
 		},
 		{
 			ID:     activationFormula,

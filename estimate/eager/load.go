@@ -2,6 +2,7 @@ package eager
 
 import (
 	"floodmark/account"
+	"floodmark/model"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
@@ -40,7 +41,7 @@ func (b *builder) load() {
 	}
 	b.notUnderstood(terms)
 	b.adapters(terms)
-	if f := b.maskBuffer(); b.how.maskBuffers {
+	if f := b.buffers(); b.how.maskBuffers || b.how.tables {
 		b.bound(b.once(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, last, f)
 	}
 	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, b.requested(temporaryFormula)), loadSpan, loadSpan, b.incoming())
@@ -113,10 +114,30 @@ func (b *builder) incoming() account.Figure {
 	return account.Between(0, most, p)
 }
 
-// maskBuffer is a mask of all pairs of positions that a model's class keeps as a
-// buffer.
-func (b *builder) maskBuffer() account.Figure {
+// buffers is what a model's class keeps that no weight file holds: a mask of all
+// pairs of positions, or the sines and cosines of all positions.
+func (b *builder) buffers() account.Figure {
 	p := b.requested(bufferFormula)
 	n := int64(b.in.Model.MaxPosition)
-	return between(p, 0, n, n)
+	if b.how.maskBuffers {
+		return between(p, 0, n, n)
+	}
+	width, _ := b.compute().Size(nil)
+	return between(p, 0, n, b.rotary(), width)
+}
+
+// rotary is the widest part of a head that rotary positions turn.
+func (b *builder) rotary() int64 {
+	most := 0
+	for _, ref := range b.in.Plan.Layers {
+		for _, m := range b.in.Model.Stacks[ref.Stack].Layers[ref.Layer].Mixers {
+			switch a := m.(type) {
+			case model.Attention:
+				most = max(most, a.RotaryDim)
+			case model.LatentAttention:
+				most = max(most, a.RopeDim)
+			}
+		}
+	}
+	return int64(most)
 }

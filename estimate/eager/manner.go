@@ -21,13 +21,14 @@ type manner struct {
 	masks        bool // a mask of all pairs of positions can exist
 	scores       bool // attention scores of a layer can exist at once
 	maskBuffers  bool // a mask of all pairs of positions can be a buffer of the model
+	tables       bool // sines and cosines of all positions can be a buffer of the model
 	files        bool // whole weight files can be on the device while they are read
 
 	allLogits, lastLogits bool // logits of all positions, or of the last alone, can exist in prefill
 }
 
 // serving keeps what any engine must.
-func serving() manner { return manner{lastLogits: true} }
+func serving() manner { return manner{lastLogits: true, tables: true} }
 
 // plain is transformers' generate at a version; an empty one is the newest. Each
 // rule names the change that it comes from.

@@ -17,6 +17,7 @@ import (
 	"floodmark/estimate/state"
 	"floodmark/internal/oracle"
 	"floodmark/model"
+	"floodmark/model/load"
 	"floodmark/workload"
 )
 
@@ -217,8 +218,10 @@ func (f fact) llama(t *testing.T) {
 func TestLongContexts(t *testing.T) {
 	delta := model.GatedDelta{KeyHeads: 16, ValueHeads: 32, KeyDim: 128, ValueDim: 128, Conv: 4}
 	latent := model.LatentAttention{QueryHeads: 128, KVRank: 512, NopeDim: 128, RopeDim: 64, ValueDim: 128}
-	sparse := latent
+	sparse, window := latent, gqa(4, 256, 256)
 	sparse.Indexer = &model.Indexer{Heads: 64, KeyDim: 128, TopK: 2048}
+	window.Window = 1024
+	step := state.Options{Compute: dtype.F16, Ahead: 512, Block: 256} // llama.cpp: window and micro-batch, in multiples of 256 cells
 	f16, fp8 := state.Options{Compute: dtype.F16, Conv: dtype.F32}, state.Options{Compute: dtype.F16, Keys: dtype.F8E4M3}
 	for _, c := range []struct {
 		name      string
@@ -234,14 +237,51 @@ func TestLongContexts(t *testing.T) {
 		{"DeepSeek-V3, FP8", 61, latent, fp8, 163_840, "5.361"},
 		{"DeepSeek-V3.2, fp8_ds_mla", 61, sparse, state.Options{Layout: state.FP8Latent}, 163_840, "7.335"},
 		{"DeepSeek-V3.2", 61, sparse, f16, 163_840, "11.951"},
+		{"Gemma-3-4B in llama.cpp, 5 full layers", 5, gqa(4, 256, 256), step, 131_072, "2.500"},
+		{"Gemma-3-4B in llama.cpp, 29 windows of 1,536 cells", 29, window, step, 131_072, "0.170"},
+		{"LFM2-1.2B, 6 full layers", 6, gqa(8, 64, 64), f16, 32_768, "0.375"},
+		{"Qwen3.6-27B, 16 full layers", 16, gqa(4, 256, 256), f16, 262_144, "16.000"},
 		{"Qwen3-Next-80B, 12 full layers", 12, gqa(2, 256, 256), f16, 262_144, "6.000"},
 		{"Qwen3-Next-80B, 36 layers of state", 36, delta, f16, 262_144, "0.074"},
 	} {
 		m := stackOf(c.layers, c.mixer)
 		s := state.Of(m, on(t, m, workload.Single()), c.o, state.Lengths{Sequences: 1, Positions: c.positions})
-		all := account.Sum(s.Payload.Provenance, s.Payload, s.Recurrent)
+		all := account.Sum(s.Reserved.Provenance, s.Reserved, s.Recurrent)
 		if got := bytesize.Fixed(all.Low(), bytesize.GiB, 3); got != c.want || !all.Known() {
 			t.Errorf("%s: %s GiB, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOracleConfigurations reads the geometry from published configurations.
+func TestOracleConfigurations(t *testing.T) {
+	zoo := filepath.Join(oracle.Dir(t), "zoo")
+	for dir, want := range map[string]int64{
+		"microsoft__Phi-4-mini-instruct":      131_072,
+		"deepseek-ai__DeepSeek-V3":            70_272,
+		"openai-community__gpt2-xl":           300 << 10,
+		"meta-llama__Llama-3.1-70B-Instruct":  327_680,
+		"meta-llama__Llama-3.2-1B":            32_768,
+		"Qwen__Qwen3-0.6B":                    114_688,
+		"nvidia__Nemotron-H-56B-Base-8K":      10 * 8 * 256 * 2,
+		"tiiuae__falcon-mamba-7b":             0,
+		"mistralai__Mamba-Codestral-7B-v0.1":  0,
+		"LiquidAI__LFM2-1.2B":                 6 * 8 * 128 * 2,
+		"google__gemma-4-E2B-it":              12*1*512*2 + 3*1*1024*2,
+		"deepseek-ai__DeepSeek-V2-Lite":       31_104,
+		"nvidia__DeepSeek-V3.1-NVFP4":         70_272,
+		"zai-org__GLM-5.1":                    78 * (1152 + 132),
+		"facebook__bart-base":                 6 * 12 * 128 * 2,
+		"Snowflake__snowflake-arctic-embed-m": 0,
+	} {
+		m, err := load.Open(filepath.Join(zoo, dir))
+		if err != nil {
+			t.Errorf("%s: %v", dir, err)
+			continue
+		}
+		f := state.Of(m, on(t, m, workload.Single()), bf16(), state.Lengths{Sequences: 1, Positions: 1}).Payload
+		if n, ok := f.IsExact(); !ok || n != want {
+			t.Errorf("%s: %d bytes a position, exact %v (%s), want %d", dir, n, ok, f.Reason(), want)
 		}
 	}
 }
