@@ -107,3 +107,14 @@ func TestManyReadings(t *testing.T) {
 		t.Errorf("%d numbers, %d lines not understood, %v", len(log.Components), log.NotUnderstood, log.Warnings)
 	}
 }
+
+// What llama.cpp could not have is a failure; so is one that is wrapped.
+func TestLlamaCPPOutOfMemory(t *testing.T) {
+	const text = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 279356.51 MiB on device 1: cudaMalloc failed: out of memory"
+	for _, width := range []int{60, 80, 100, 200} {
+		m := one(t, "llama_context: n_ctx = 163840\n"+wrap(text, width)+"\nalloc_tensor_range: failed to allocate CUDA1 buffer of size 292926531830\n")
+		if high, _ := m.Request.High(); m.Device != 1 || m.Line != 2 || m.Class != CannotTell || m.Request.Low() > 292926531830 || high < 292926531830 {
+			t.Errorf("wrapped at %d: device %d, line %d, %s, %d to %d", width, m.Device, m.Line, m.Class, m.Request.Low(), high)
+		}
+	}
+}

@@ -7,8 +7,8 @@ import (
 )
 
 // The texts are those of PyTorch's caching allocators (CUDA and HIP, XPU, MPS,
-// and the backends that copied theirs), of its error checks, and of NCCL's and
-// RCCL's alloc.h.
+// and the backends that copied theirs), of its error checks, of NCCL's and
+// RCCL's alloc.h, and of llama.cpp's ggml-cuda.cu, which says first what it tried.
 const (
 	ranOut   = "outofmemory"
 	calloc   = "FailedtoCUDAcalloc"
@@ -17,9 +17,11 @@ const (
 	buffer   = "Invalidbuffersize:"
 	// tried begins a message only where the beginning of a paste is cut off.
 	tried = "Triedtoallocate"
+	// llama.cpp: "allocating 279356.51 MiB on device 0: cudaMalloc failed: out of memory"
+	ggmlTried, ggmlRefused = "allocating", "cudaMallocfailed:"
 	// tail is how much of the text before is kept, to find a head that a
 	// terminal wrapped: no head is longer.
-	tail = 64
+	tail = 96
 )
 
 // span is where a head stands in squashed text.
@@ -51,6 +53,9 @@ func headAround(text, word string, at int) (span, bool) {
 	end := at + len(word)
 	switch word {
 	case ranOut:
+		if n := ggmlHead(text[:at]); n > 0 {
+			return span{at - n, end}, true
+		}
 		before, quote := refuser(text[:at])
 		if before == 0 || quote && !strings.HasPrefix(text[end:], "'") {
 			return span{}, false
@@ -88,4 +93,22 @@ func refuser(before string) (n int, quote bool) {
 		}
 	}
 	return 0, false
+}
+
+// ggmlHead is how many bytes before "out of memory" say what llama.cpp tried,
+// and on which device.
+func ggmlHead(before string) int {
+	text, found := strings.CutSuffix(before, ":"+ggmlRefused)
+	if !found {
+		return 0
+	}
+	text, found = strings.CutSuffix(text[:digitsUntil(text, len(text), 6)], "ondevice")
+	if !found {
+		return 0
+	}
+	m, ok := sized.until(text, len(text))
+	if !ok || !strings.HasSuffix(text[:m.at], ggmlTried) {
+		return 0
+	}
+	return len(before) - m.at + len(ggmlTried)
 }

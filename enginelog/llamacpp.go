@@ -9,25 +9,14 @@ import (
 )
 
 // llamaCPP reads a line of llama.cpp or of what is built on it; false when it is
-// none. The texts are those of src/llama-model.cpp, src/llama-kv-cache.cpp,
-// src/llama-context.cpp and ggml/src/ggml-cuda/ggml-cuda.cu.
+// none. The texts are those of src/llama-model.cpp, src/llama-kv-cache.cpp and
+// src/llama-context.cpp.
 func (e *engineReader) llamaCPP(at reading, text string) bool {
 	if before, after, found := strings.Cut(text, " buffer size ="); found {
 		return e.buffer(at, before, after)
 	}
 	if _, row, found := strings.Cut(text, "_breakdown_print: | "); found {
 		return e.breakdown(at, strings.TrimSpace(row))
-	}
-	const refused = "cudaMalloc failed: out of memory"
-	if _, after, found := strings.Cut(text, "allocating "); found && strings.Contains(after, refused) {
-		squashed, _ := squash(after)
-		m, ok := sized.since(squashed, 0)
-		device, known := place{"ondevice", ""}.find(squashed, 0, count)
-		if ok && known && len(device.number) <= 6 {
-			at.component, at.device = "llama.cpp", ordinal(device.number)
-			e.size(at, KindRequest, account.Device, m.number, m.unit, false)
-			return true
-		}
 	}
 	return false
 }

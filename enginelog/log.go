@@ -2,6 +2,7 @@ package enginelog
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ type Setting struct {
 // Log is what was understood of a text.
 type Log struct {
 	Name          string
-	Components    []Component
+	Components    []Component   // in the order of the text
 	OutOfMemory   []OutOfMemory // in the order of the text, equal messages once
 	Settings      []Setting
 	Lines         int // how many there are
@@ -93,6 +94,7 @@ func Read(src source.Source) (*Log, error) {
 	if len(log.OutOfMemory) == 0 && len(log.Components) == 0 {
 		return nil, in.nothing(src.Name())
 	}
+	slices.SortStableFunc(log.Components, func(a, b Component) int { return cmp.Compare(a.Line, b.Line) })
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
 	log.Warnings = append(log.Warnings, in.warnings()...)
 	return log, nil

@@ -158,7 +158,7 @@ func quoted(after string) bool {
 
 // device reads which device refused.
 func (d *draft) device() {
-	for _, p := range [...]place{{"(GPU", ";"}, {"(NPU", ";"}, {"(MLU", ";"}, {"GPU", "hasatotalcapac"}, {"OOMondevice", ""}} {
+	for _, p := range [...]place{{"(GPU", ";"}, {"(NPU", ";"}, {"(MLU", ";"}, {"GPU", "hasatotalcapac"}, {"OOMondevice", ""}, {"ondevice", ":" + ggmlRefused}} {
 		if m, ok := p.find(d.text, 0, count); ok && len(m.number) <= 6 {
 			d.Device, _ = strconv.Atoi(m.number)
 			d.last = max(d.last, m.end)
@@ -173,6 +173,9 @@ func (d *draft) numbers() {
 	d.Request = d.figure(pytorch, KindRequest, account.Requested, place{tried, ""}, place{buffer, ""})
 	if !d.Request.Known() {
 		d.counted(&d.Request, pytorch, KindRequest, place{"tryingtomap", "bytes"})
+	}
+	if strings.HasPrefix(d.text, ggmlTried) {
+		d.Request = d.figure("llama.cpp", KindRequest, account.Process, place{ggmlTried, "ondevice"})
 	}
 	if d.Backend == NCCL {
 		d.counted(&d.Request, "nccl", KindRequest, place{calloc, "bytes"}, place{calloc + "async", "bytes"})

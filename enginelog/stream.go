@@ -29,7 +29,7 @@ func (s *stream) awaitsRequest() bool { return !s.tried && announces(s.head) }
 
 // announces reports the heads after which what was tried is said.
 func announces(head string) bool {
-	return head == platform || strings.HasSuffix(head, ranOut) && !strings.Contains(head, "error")
+	return head == platform || strings.HasSuffix(head, ranOut) && !strings.Contains(head, "error") && !strings.HasPrefix(head, ggmlTried)
 }
 
 // goesOn reports whether a line, with its own heads, can be the next part of a

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/bytesize"
@@ -105,15 +106,28 @@ func components(b *strings.Builder, list []record.Component, s Style) {
 	if s.Unit != nil {
 		head = []column{{title: s.Unit.String(), align: right}}
 	}
-	g := grid{columns: append(head, column{title: "what"}, column{title: "device", align: right}, column{title: "line", align: right}, column{title: "whose", prose: true})}
+	ranked := slices.ContainsFunc(list, func(c record.Component) bool { return c.Rank != nil })
+	head = append(head, column{title: "what"})
+	if ranked {
+		head = append(head, column{title: "rank", align: right})
+	}
+	g := grid{columns: append(head, column{title: "device", align: right}, column{title: "line", align: right}, column{title: "whose", prose: true})}
 	for _, c := range list {
-		device := unknown
-		if c.Device != nil {
-			device = fmt.Sprint(*c.Device)
+		row := append(printed(c, s), spaced(c.Kind))
+		if ranked {
+			row = append(row, ordinal(c.Rank))
 		}
-		g.row(append(printed(c, s), spaced(c.Kind), device, fmt.Sprint(c.Line), c.Component)...)
+		g.row(append(row, ordinal(c.Device), fmt.Sprint(c.Line), c.Component)...)
 	}
 	b.WriteString(g.render(s))
+}
+
+// ordinal is the number of a rank or a device, where a text gives it.
+func ordinal(n *int) string {
+	if n == nil {
+		return unknown
+	}
+	return fmt.Sprint(*n)
 }
 
 // printed is a number in its own unit, so that a small one is not taken for
