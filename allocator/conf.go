@@ -27,7 +27,7 @@ const (
 // PYTORCH_CUDA_ALLOC_CONF, on AMD cards PYTORCH_HIP_ALLOC_CONF): pairs
 // key:value, parted by commas, blanks ignored, lists in brackets. An empty text
 // is the defaults. An unknown key becomes a warning, although PyTorch itself
-// may refuse it: another release may know it.
+// may refuse it: another release may know it. [ParseKnownConf] refuses it.
 //
 // Errors are [source.FormatError] whose field is the key.
 // https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-alloc-conf

@@ -109,6 +109,50 @@ func TestParseConfRefuses(t *testing.T) {
 	}
 }
 
+// A person who types a key that is not known is asked about it, and every key
+// that is read is known.
+func TestParseKnownConf(t *testing.T) {
+	for text, hint := range map[string]string{
+		"expandable_segment:True":     "did you mean expandable_segments?",
+		"max_split_size:128":          "did you mean max_split_size_mb?",
+		"garbage_colection_treshold:": "",
+		"no_such_key:1":               "",
+		"roundup_power2_division:4":   "did you mean roundup_power2_divisions?",
+		"Backend:native":              "did you mean backend?",
+	} {
+		_, err := ParseKnownConf(text)
+		var format *source.FormatError
+		if !errors.As(err, &format) || hint != "" && format.Hint != hint || strings.Contains(format.Hint, "mean") != (hint != "") {
+			t.Errorf("%q: %v, want the hint %q", text, err, hint)
+		}
+	}
+	for _, text := range []string{"", "expandable_segments:True,max_split_size_mb:128", "pinned_num_register_threads:8", "per_process_memory_fraction:0.5"} {
+		if _, err := ParseKnownConf(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, key := range keys() {
+		if s, err := ParseConf(key + ":0"); err == nil && len(s.Warnings) > 0 && s.Warnings[0].Code == "allocator_setting_unknown" {
+			t.Errorf("%s is not read", key)
+		}
+	}
+}
+
+func TestNearestRelease(t *testing.T) {
+	for version, want := range map[string]string{"2.6.0+cu124": "2.6", "2.13.1": "2.13", "9.9": "not 2.13", "2.14.0": "not 2.13", "1.13.1": "1.13", "1.8.0": "not 1.13", "0.4": "not 1.13"} {
+		release, itself, err := NearestRelease(version)
+		if !itself {
+			release = "not " + release
+		}
+		if release != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", version, release, err, want)
+		}
+	}
+	if _, _, err := NearestRelease("new"); err == nil {
+		t.Error("new is a version")
+	}
+}
+
 func TestRulesFor(t *testing.T) {
 	for version, want := range map[string]Rules{
 		"2.5.1":        {OversizeCheckExpandable: true},

@@ -38,19 +38,12 @@ func LatestRules() Rules {
 }
 
 // RulesFor gives the rules of a release such as "2.6.0+cu124". The borders are
-// good to one minor release. The error is for a text that is no version.
+// good to one minor release. A version that is not known takes the rules of the
+// nearest, see [NearestRelease]. The error is for a text that is no version.
 func RulesFor(version string) (Rules, error) {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return Rules{}, fmt.Errorf("%q is not a version of PyTorch such as 2.6.0", version)
-	}
-	major, err := strconv.Atoi(parts[0])
+	major, minor, err := parseVersion(version)
 	if err != nil {
-		return Rules{}, fmt.Errorf("%q is not a version of PyTorch such as 2.6.0", version)
-	}
-	minor, err := strconv.Atoi(parts[1])
-	if err != nil || minor < 0 || minor > 999 {
-		return Rules{}, fmt.Errorf("%q is not a version of PyTorch such as 2.6.0", version)
+		return Rules{}, err
 	}
 	since := func(m int) bool { return major > 2 || (major == 2 && minor >= m) }
 	return Rules{
@@ -59,6 +52,21 @@ func RulesFor(version string) (Rules, error) {
 		ThrowOnOOM:              since(12),
 		OversizeCheckExpandable: true,
 	}, nil
+}
+
+func parseVersion(version string) (major, minor int, err error) {
+	wrong := fmt.Errorf("%q is not a version of PyTorch such as 2.6.0", version)
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return 0, 0, wrong
+	}
+	if major, err = strconv.Atoi(parts[0]); err != nil || major < 0 {
+		return 0, 0, wrong
+	}
+	if minor, err = strconv.Atoi(parts[1]); err != nil || minor < 0 || minor > 999 {
+		return 0, 0, wrong
+	}
+	return major, minor, nil
 }
 
 // Effective is what a release makes of settings: those that it does not know
