@@ -200,6 +200,9 @@ func (a cardRow) record() record.CardVerdict {
 	r := record.CardVerdict{ID: a.card.ID, Name: record.Text(a.card.Name), ComputeCapability: record.Text(a.card.ComputeCapability),
 		Verdict: *verdictRecord(a.verdict), Note: record.Text(a.note)}
 	r.ReportedBytes, r.ReportedLowBytes, r.ReportedHighBytes = record.Interval(a.capacity)
+	if a.verdict.Value == fit.DoesNotFit {
+		r.ShortBytes = &a.verdict.Short
+	}
 	return r
 }
 

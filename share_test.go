@@ -30,7 +30,7 @@ func shareOf(t *testing.T, bytes int64) *Sharing {
 // peak beside what the other keeps is too much; between the two nobody can say,
 // because nobody declared when each of them peaks.
 func TestSharingAddsProcesses(t *testing.T) {
-	checklist.Covers(t, 14, 15, 61)
+	checklist.Covers(t, 14, 15)
 	s := shareOf(t, 1<<40)
 	a := s.Accounts()[0]
 	peak := processPeak(a)

@@ -36,6 +36,7 @@ type Verdict struct {
 	Phase    account.PhaseID
 	Term     account.TermID
 	Headroom account.Figure // capacity less the process's peak on that rank; negative when it does not fit
+	Short    int64          // bytes that are lacking at least; 0 unless it does not fit
 	Reasons  []string
 }
 
@@ -110,8 +111,9 @@ func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict 
 		if peak, least, over := above(phase, budget, highest); over {
 			v.Value = DoesNotFit
 			v.Term = binding(a, phase, highest-budget.Others.Low())
+			v.Short = least - highest
 			v.Reasons = []string{tooMuch(phase, peak, budget, highest),
-				"it is short of " + show(least-highest) + " at least"}
+				"it is short of " + show(v.Short) + " at least"}
 			return v
 		}
 	}

@@ -9,7 +9,8 @@ type CardVerdict struct {
 	ReportedHighBytes *int64  `json:"reported_high_bytes,omitempty"`
 	ComputeCapability *string `json:"compute_capability"`
 	Verdict           Verdict `json:"verdict"`
-	Note              *string `json:"note"` // what the card does in software because it lacks it
+	ShortBytes        *int64  `json:"short_bytes"` // that are lacking at least; null unless it does not fit
+	Note              *string `json:"note"`        // what the card does in software because it lacks it
 }
 
 // Shared is several workloads as processes on one device. Each process peaks

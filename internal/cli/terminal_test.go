@@ -33,12 +33,16 @@ func TestWidth(t *testing.T) {
 	for _, columns := range []int{40, 60, 80, 120} {
 		for _, args := range [][]string{
 			{"estimate", model, "--context", "8192", "--generated", "1024", "--sequences", "32", "--gpu", "h100"},
+			{"estimate", model, "--context", "8192", "--generated", "1024", "--sequences", "4", "--card", "all"},
+			{"estimate", model, model, "--context", "8192", "--generated", "1024", "--sequences", "4", "--share", "cuda:0", "--gpu", "h100", "--free", "60GiB"},
+			{"solve", model, "--generated", "1024", "--matrix", "context=8Ki..128Ki,sequences=1..64", "--gpu", "h100"},
 			{"estimate", "--parameters", "7000000000", "--bits", "4", "--reserve-gib", "4"},
 			{"explain", oom},
 			{"explain", snapshot},
 			{"compare", snapshot, snapshot},
 			{"replay", snapshot, "--conf", "expandable_segments:True", "--capacity", "8GiB", "--smallest-capacity"},
 			{"gpus"},
+			{"--help"}, {"estimate", "--help"}, {"solve", "--help"}, {"replay", "--help"}, {"completion", "--help"},
 		} {
 			out, stderr, code := run(columns, nil, true, args...)
 			if code != 0 && code != 3 {

@@ -34,7 +34,7 @@ func cards(b *strings.Builder, e *record.Estimate, s Style) {
 		v := c.Verdict
 		answers[v.Value]++
 		g.row(c.ID, quantity{c.ReportedBytes, c.ReportedLowBytes, c.ReportedHighBytes}.number(unit), words(v.Value),
-			headroom(quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}, unit), text(v.Term))
+			headroom(c, unit), text(v.Term))
 		if c.Note != nil {
 			if notes[*c.Note] == nil {
 				order = append(order, *c.Note)
@@ -55,8 +55,13 @@ func words(value string) string { return strings.ReplaceAll(value, "_", " ") }
 
 // headroom is what is left of a card, below zero where it is short. Its ends
 // stand apart, because a minus beside a dash cannot be read.
-func headroom(q quantity, u bytesize.Unit) string {
-	if q.exact == nil && q.low != nil && q.high != nil && fixed(*q.low, u) != fixed(*q.high, u) {
+func headroom(c record.CardVerdict, u bytesize.Unit) string {
+	v := c.Verdict
+	q := quantity{v.HeadroomBytes, v.HeadroomLowBytes, v.HeadroomHighBytes}
+	switch {
+	case q.number(u) == unknown && c.ShortBytes != nil:
+		return "≤ " + fixed(-*c.ShortBytes, u)
+	case q.exact == nil && q.low != nil && q.high != nil && fixed(*q.low, u) != fixed(*q.high, u):
 		return fixed(*q.low, u) + " to " + fixed(*q.high, u)
 	}
 	return q.number(u)
