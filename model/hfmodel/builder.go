@@ -52,6 +52,7 @@ type builder struct {
 	model     *model.Model
 	drafts    []draft
 	embedding int32 // the last token embedding, which later stacks may share
+	blocks    []int // where the tensors begin of blocks that several layers use
 }
 
 // scope is where a block adds tensors: in a layer of a stack, or outside.

@@ -6,7 +6,7 @@ func families() []family {
 		decoderFamilies(), variantFamilies(), gptFamilies(), namedFamilies(), sparseFamilies(), furtherSparseFamilies(), hybridFamilies(),
 		gemma4Families(), kimiFamilies(), deepseek4Families(), moreDecoders(), encoderFamilies(), moreEncoders(), seq2seqFamilies(),
 		towerFamilies(), moreTowerFamilies(), imageFamilies(),
-		multimodalFamilies(), customFamilies(), joinedFamilies(), furtherJoinedFamilies(), moreJoined(), diffusionFamilies(), gemma3nFamilies(), speechFamilies(),
+		multimodalFamilies(), customFamilies(), joinedFamilies(), furtherJoinedFamilies(), moreJoined(), diffusionFamilies(), gemma3nFamilies(), speechFamilies(), minimaxM3Families(),
 	}
 	var all []family
 	for _, rows := range tables {

@@ -37,6 +37,8 @@ func decoderFamilies() []family {
 		{types: "qwen3 qwen3_vl_text", classes: "Qwen3", expects: "use_qk_norm=true", stacks: []*stack{{names: llamaNames,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
 			defaults: "use_sliding_window=false head_dim=128"},
+		{types: "arcee", classes: "Arcee", stacks: []*stack{{names: llamaNames, attn: attentionBias("attention_bias"),
+			ffn: dense{plain: true, bias: "mlp_bias"}}}},
 		{types: "seed_oss", classes: "SeedOss", stacks: []*stack{{names: llamaNames, attn: attention{bias: "attention_bias=true",
 			outBias: "attention_out_bias"}, ffn: dense{bias: "mlp_bias"}}}},
 		{types: "smollm3", classes: "SmolLM3", stacks: []*stack{{names: llamaNames, tied: true, attn: attentionBias("attention_bias"),

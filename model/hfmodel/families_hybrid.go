@@ -13,6 +13,11 @@ func hybridFamilies() []family {
 			usual: mamba, mamba: &mambaRow{version: 1, bias: "use_bias"}}}},
 		{types: "mamba2", classes: "Mamba2", ignores: "chunk_size norm_before_gate rms_norm expand intermediate_size",
 			stacks: []*stack{{names: mambaNames, usual: mamba, mamba: &mambaRow{version: 2, bias: "use_bias"}}}},
+		{types: "zamba2", classes: "Zamba2", ignores: "mamba_expand chunk_size use_mem_eff_path kv_channels num_query_groups hybrid_layer_ids adapter_rank use_mem_rope use_long_context attention_head_dim attention_hidden_size use_shared_attention_adapter num_mem_blocks",
+			defaults: "mamba_expand=2 mamba_d_state=64 mamba_d_conv=4 n_mamba_heads=8 adapter_rank=128",
+			stacks: []*stack{{names: "embed=model.embed_tokens layers=model.layers final=model.final_layernorm head=lm_head norms=input_layernorm mamba=mamba",
+				tied: true, noRotary: true, usual: mamba, blocks: true, derive: map[string]string{"mamba_headdim": "mamba_expand*hidden/n_mamba_heads"},
+				mamba: &mambaRow{version: 2, bias: "add_bias_linear"}}}},
 		{types: "rwkv5", classes: "Rwkv Rwkv5", base: "rwkv.", stacks: []*stack{{
 			names: "embed=rwkv.embeddings layers=rwkv.blocks final=rwkv.ln_out head=head norms=ln1,ln2 rwkv=attention channel_mix=feed_forward",
 			norm:  model.LayerNorm, normBias: "yes", noRotary: true, usual: recur,

@@ -162,3 +162,39 @@ func moreJoined() []family {
 			}},
 	}
 }
+
+// minimaxM3Families is MiniMax-M3: dense layers, then sparse ones whose
+// attention reads blocks of positions that an indexer of its own heads chooses
+// (transformers, models/minimax_m3_vl). How its prediction layers are stored is
+// not public, so a configuration that states them is a lower bound.
+func minimaxM3Families() []family {
+	const at = "sparse_attention_config."
+	const compression = "img_token_compression_config.spatial_merge_size img_token_compression_config.temporal_patch_size"
+	indexer := func(when flag, heads, width string) []piece {
+		return []piece{
+			only(when, lin(model.RoleIndexer, "self_attn.index_q_proj", heads+"*"+width, "hidden", "")),
+			only(when, lin(model.RoleIndexer, "self_attn.index_k_proj", width, "hidden", "")),
+			only(when, norming(model.RoleIndexer, "self_attn.index_q_norm", width, "")), only(when, norming(model.RoleIndexer, "self_attn.index_k_norm", width, "")),
+		}
+	}
+	k := &stack{names: llamaNames + mixtralExperts + " shared=block_sparse_moe.shared_experts correction=block_sparse_moe.e_score_correction_bias",
+		attn: attention{qkNorm: perHead}, ffn: dense{key: "dense_intermediate_size"},
+		experts: &experts{correction: "use_routing_bias=true", always: 1}, sparseWord: "minimax_m3_sparse",
+		layer: append(indexer(at+"sparse_attention_freq", at+"sparse_num_index_heads", at+"sparse_index_dim"), indexer("layer_types~minimax_m3_sparse", "index_n_heads", "index_head_dim")...)}
+	return []family{
+		{types: "minimax_m3 minimax_m3_vl_text", classes: "MiniMaxM3 MiniMaxM3VL MiniMaxM3Sparse", when: "!text_config.hidden_size",
+			expects: "qk_norm_type=per_head use_qk_norm=true attention_output_gate=false", stacks: []*stack{k},
+			ignores: "index_block_size index_topk_blocks index_local_blocks index_n_heads index_head_dim use_gemma_norm sparse_attention_config.sparse_disable_index_value" +
+				" sparse_attention_config.sparse_block_size sparse_attention_config.sparse_topk_blocks sparse_attention_config.sparse_local_block sparse_attention_config.sparse_init_block sparse_attention_config.use_sparse_attention"},
+		{types: "minimax_m3_vl", classes: "MiniMaxM3Sparse", when: "text_config.hidden_size", parts: []part{
+			text("minimax_m3", "language_model."), towerOf("minimax_m3_vl_vision", "vision_tower."),
+		}, ignores: "multimodal_projector_bias vision_feature_layer " + compression,
+			defaults: "merged_hidden_size=24576 projector_hidden_size=6144", around: []piece{
+				project("multi_modal_projector.linear_1", "projector_hidden_size", "vision.hidden", "yes"), project("multi_modal_projector.linear_2", "text.hidden", "projector_hidden_size", "yes"),
+				project("patch_merge_mlp.linear_1", "projector_hidden_size", "merged_hidden_size", "yes"), project("patch_merge_mlp.linear_2", "text.hidden", "projector_hidden_size", "yes"),
+			}},
+		{types: "minimax_m3_vl_vision", defaults: "temporal_patch_size=2 num_channels=3", ignores: "vocab_size image_size spatial_merge_size projection_dim vision_segment_max_frames " + compression,
+			stacks: []*stack{tower("layers=layers norms=layer_norm1,layer_norm2 q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2",
+				[]piece{patch("embeddings.proj", "hidden num_channels temporal_patch_size patch_size patch_size", ""), norming(model.RoleNorm, "pre_layrnorm", "hidden", "yes")}, nil)}},
+	}
+}

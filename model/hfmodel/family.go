@@ -76,6 +76,7 @@ type stack struct {
 	residual   model.Residual // "" is pre-norm
 	noRotary   bool
 	conv1D     bool   // linear layers are stored [in, out], as GPT-2's
+	sparseWord string // what layer_types calls full attention over chosen positions
 	usual      mixing // of layers of which the configuration says nothing; "" is full attention
 	before     []piece
 	layer      []piece // further tensors of every layer
@@ -97,6 +98,7 @@ type stack struct {
 	lightning  bool
 	compressed bool // attention over a window and compressed entries before it
 	conv       bool // gated short convolutions
+	blocks     bool // layers called hybrid run a block that they share
 	ffn        dense
 	experts    *experts
 	predict    *predictor

@@ -24,6 +24,7 @@ func goldens() []golden {
 	const (
 		hub   = "parameters: total of the hub's safetensors metadata"
 		index = "bytes: total_size of the checkpoint's index"
+		built = "parameters: of the modules that the class builds in PyTorch, transformers 5.24"
 	)
 	return []golden{
 		{"llama_3.1_70b", 70_553_706_496, 141_107_412_992, hub},
@@ -70,6 +71,12 @@ func goldens() []golden {
 		{"flux1_dev", 11_901_408_320, 0, index + ", 23,802,816,640, in 16 bits"},
 		{"mochi_1", 10_027_677_744, 0, index + ", 40,110,710,976, in 32 bits"},
 		{"qwen_image", 20_430_401_088, 0, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts"},
+		{"zamba2_2.7b", 2_481_848_336, 4_963_696_672, built},
+		{"zamba2_two_blocks", 7_428_314_960, 14_856_629_920, built},
+		{"gemma3n_e4b_text", 6_866_696_688, 13_733_393_376, "parameters: general.parameter_count of Ollama's gemma3n:e4b"},
+		{"wav2vec2_base", 94_396_320, 188_792_640, built},
+		{"yolos_tiny", 6_488_736, 25_954_944, built},
+		{"arcee", 4_022_766_080, 8_045_532_160, built},
 		{"qwen_vl_gptq", 9_656_935_168, 9_731_786_240, index},
 	}
 }

@@ -17,6 +17,7 @@ const (
 	recur   mixing = "linear_attention"
 	conv    mixing = "conv"
 	mamba   mixing = "mamba"
+	hybrid  mixing = "hybrid" // a block that several layers share, and a state-space mixer
 	absent  mixing = "none"
 )
 
@@ -169,7 +170,7 @@ func (s section) layerTypes(k *stack, layers int64) []mixing {
 // indexed_attention for latent attention whose positions an indexer chooses.
 func (k *stack) kindOf(word string) mixing {
 	switch m := mixing(word); {
-	case word == "attention", word == "indexed_attention":
+	case word == "attention", word == "indexed_attention", word == k.sparseWord && word != "":
 		return full
 	case word == "mamba2", m == recur && k.mamba != nil && k.delta == nil:
 		return mamba

@@ -75,18 +75,30 @@ func (b *builder) modelopt(q section) *scheme {
 		return sch
 	}
 	layers, _ := q.sub("quantized_layers")
-	for _, name := range layers.object.keys {
-		if l, ok := layers.sub(name); ok {
-			sch.rules = append(sch.rules, rule{targets: []string{name}, packing: b.algorithm(l, l.text("quant_algo"))})
+	layers.members(func(name string, l section) {
+		sch.add(name, b.algorithm(l, l.text("quant_algo")))
+	})
+	return sch
+}
+
+// add gives one more module a form. Thousands of modules share a few forms, and
+// a rule is one form.
+func (sch *scheme) add(target string, p packing) {
+	for i := range sch.rules {
+		if sch.rules[i].packing == p {
+			sch.rules[i].targets = append(sch.rules[i].targets, target)
+			return
 		}
 	}
-	return sch
+	sch.rules = append(sch.rules, rule{targets: []string{target}, packing: p})
 }
 
 func (b *builder) algorithm(q section, name string) packing {
 	p := packing{bits: 8, strategy: "tensor", scale: dtype.F32, suffix: "weight_scale", staticInput: true, form: floatScaled}
 	switch strings.ToUpper(name) {
 	case "FP8":
+	case "MXFP8": // 8-bit scales for 32 elements (vLLM, model_executor/layers/quantization/modelopt.py)
+		p.strategy, p.group, p.scale, p.staticInput = "group", 32, dtype.U8, false
 	case "NVFP4":
 		p.form, p.bits, p.group, p.modelopt = nvBlocks, 4, q.or("group_size", 16), true
 	case "W4A16_NVFP4":

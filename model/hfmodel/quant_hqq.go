@@ -23,11 +23,7 @@ func (b *builder) hqq(q section) *scheme {
 		sch.rules = []rule{{packing: b.hqqOf(settings)}}
 		return sch
 	}
-	for _, tag := range settings.object.keys {
-		if own, ok := settings.sub(tag); ok {
-			sch.rules = append(sch.rules, rule{targets: []string{tag}, packing: b.hqqOf(own)})
-		}
-	}
+	settings.members(func(tag string, own section) { sch.add(tag, b.hqqOf(own)) })
 	return sch
 }
 

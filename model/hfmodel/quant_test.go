@@ -74,6 +74,10 @@ func TestForms(t *testing.T) {
 		// ten elements a word of 32 bits: 2048 groups are 205 rows of 64
 		{"HQQ in 3 bits", `{"quant_method":"hqq","quant_config":{"weight_quant_params":{"nbits":3,"group_size":64,"axis":1},"offload_meta":false}}`,
 			"W_q I32 52480; scale BF16 4096; zero BF16 4096; shape I64 16; packing U8 7; unpack_view_dtype U8 11; compute_dtype U8 14; " + hqqSwitches},
+		{"HQQ for some modules, by their names", `{"quant_method":"hqq","quant_config":{"mlp.up_proj":{"weight_quant_params":{"nbits":8,"group_size":256,"axis":1}},"self_attn.q_proj":{"weight_quant_params":{"nbits":4,"group_size":64,"axis":1}}}}`,
+			"W_q U8 131072; scale BF16 1024; zero BF16 1024; shape I64 16; packing U8 7; unpack_view_dtype U8 11; compute_dtype U8 14; " + hqqSwitches},
+		{"ModelOpt's mixed precision, module by module", `{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{"model.layers.0.mlp.up_proj":{"quant_algo":"NVFP4","group_size":16},"model.layers.0.mlp.down_proj":{"quant_algo":"FP8"}}}`,
+			"weight F4 65536; weight_scale F8_E4M3 8192; weight_scale_2 F32 4; input_scale F32 4"},
 		{"torchao's Int8Tensor: a scale and a zero point for each row", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Int8WeightOnlyConfig","_version":2,"_data":{"group_size":null,"granularity":{"_type":"PerRow","_version":1,"_data":{"dim":-1}}}}}}`,
 			"_weight_qdata I8 131072; _weight_scale F32 2048; _weight_zero_point I8 512"},
 		{"torchao's Float8Tensor", `{"quant_method":"torchao","quant_type":{"default":{"_type":"Float8WeightOnlyConfig","_version":2,"_data":{}}}}`,
@@ -114,6 +118,8 @@ func TestForms(t *testing.T) {
 			"weight F4 65536; weight_scale F8_E4M3 8192; weight_scale_2 F32 4; input_scale F32 4"},
 		{"ModelOpt's FP8", `{"quant_method":"modelopt","quant_algo":"FP8","ignore":["lm_head"]}`,
 			"weight F8_E4M3 131072; weight_scale F32 4; input_scale F32 4"},
+		{"ModelOpt's MXFP8: an 8-bit scale for 32", `{"quant_method":"modelopt","quant_algo":"MXFP8","ignore":["lm_head"]}`,
+			"weight F8_E4M3 131072; weight_scale U8 4096"},
 		{"MLX: scales and biases for 64", `{"group_size":64,"bits":4}`,
 			"weight U4 65536; scales BF16 4096; biases BF16 4096"},
 	} {

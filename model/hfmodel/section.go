@@ -303,6 +303,17 @@ func (s section) sub(key string) (sub section, ok bool) {
 	return section{ledger: s.ledger, object: v, path: field + ".", layer: -1}, true
 }
 
+// members visits the objects in the section under their names, which may have
+// dots, as names of modules do.
+func (s section) members(visit func(name string, own section)) {
+	for i, name := range s.object.keys {
+		if v := s.object.items[i]; v.kind == isObject {
+			s.used[s.path+name] = true
+			visit(name, section{ledger: s.ledger, object: v, path: s.path + name + ".", layer: -1})
+		}
+	}
+}
+
 // flag is a switch of a family, as data: "" is off, "yes" is on, "key" is the
 // boolean of that name, "!key" its opposite, "key=true" one that is on when it
 // is absent, "key~word" is on when the text of that name contains the word, and
@@ -326,6 +337,9 @@ func (s section) is(f flag) bool {
 	key, absent, _ := strings.Cut(name, "=")
 	on := absent == "true"
 	v, field := s.find(key)
+	if v != nil && v.kind == isList && s.layer >= 0 && s.layer < len(v.items) {
+		v = v.items[s.layer] // stated layer by layer
+	}
 	switch {
 	case v == nil:
 		if d, ok := s.given(key); ok {
@@ -334,7 +348,8 @@ func (s section) is(f flag) bool {
 	case v.kind == isBool:
 		on = v.text == "true"
 	case v.kind == isNumber:
-		on = s.real(key) != 0
+		f, err := strconv.ParseFloat(v.text, 64)
+		on = err != nil || f != 0
 	default:
 		s.fail(source.InField(s.file, field, "is %s (%s), expected true or false", v.kind, v))
 	}

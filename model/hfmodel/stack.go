@@ -139,6 +139,9 @@ func (b *builder) tie(from, owner int) {
 // oneLayer adds one layer: its norms, its mixers and its feed-forward network.
 func (c scope) oneLayer(s section, k *stack, planned step) model.Layer {
 	hidden := s.need(keyHidden)
+	if planned.mixing == hybrid && k.blocks {
+		return c.hybridLayer(s, k, hidden)
+	}
 	layer := model.Layer{Index: int(c.layer), Residual: k.residual}
 	if layer.Residual == "" {
 		layer.Residual = model.PreNorm
