@@ -48,14 +48,14 @@ func (b *accounting) apply(e timeline.Event, held *holdings, gone []bool) {
 	}
 }
 
-// holdings is what each term holds at a moment: in requested bytes of blocks of
-// the allocator, and of allocations beside it.
+// holdings is what each term holds of a device at a moment: in requested bytes
+// of blocks of the allocator, and of allocations beside it.
 type holdings struct {
-	blocks, driver, host []int64
+	blocks, driver []int64
 }
 
 func newHoldings(terms int) *holdings {
-	return &holdings{make([]int64, terms), make([]int64, terms), make([]int64, terms)}
+	return &holdings{make([]int64, terms), make([]int64, terms)}
 }
 
 // hold adds an allocation to its term.
@@ -68,8 +68,7 @@ func (b *accounting) hold(held *holdings, a uint32, sign int64) {
 	switch alloc.Space {
 	case timeline.Driver:
 		held.driver[term] += sign * alloc.Requested
-	case timeline.Pinned, timeline.Host:
-		held.host[term] += sign * alloc.Requested
+	case timeline.Pinned, timeline.Host: // no memory of the device
 	default:
 		held.blocks[term] += sign * alloc.Requested
 	}
@@ -78,7 +77,8 @@ func (b *accounting) hold(held *holdings, a uint32, sign int64) {
 // shares are what each term holds at the peak of allocated bytes, in the order
 // of the terms. Rows of allocated bytes sum to that peak: what the terms do not
 // hold of it is rounding. Rows of a wider scope stand beside them: what the
-// allocator caches, and what lies outside of it.
+// allocator caches, and what lies outside of it. Main memory has its peak and no
+// row: it is no part of what a device holds.
 func (b *accounting) shares(held *holdings, moment, phase int) []account.Share {
 	parts := make([][]account.Figure, len(b.list))
 	add := func(term int, bytes int64, s account.Scope) {
@@ -94,12 +94,11 @@ func (b *accounting) shares(held *holdings, moment, phase int) []account.Share {
 		level -= bytes
 		add(term, bytes, account.Allocated)
 		add(term, held.driver[term], account.Process)
-		add(term, held.host[term], account.Host)
 	}
 	add(b.rounding, level, account.Allocated)
 	add(b.cache, cached, account.Reserved)
 	for _, x := range b.tl.Bounds {
-		if f, ok := b.bound(x, x.Figure.Scope, moment, phase); ok && int64(x.Term) < int64(len(b.list)) {
+		if f, ok := b.bound(x, x.Figure.Scope, moment, phase); ok && x.Figure.Scope != account.Host && int64(x.Term) < int64(len(b.list)) {
 			parts[x.Term] = append(parts[x.Term], b.widened(f))
 		}
 	}

@@ -348,7 +348,8 @@ func allocatedRows(phase account.Phase) (low, high int64) {
 }
 
 // What lies outside the allocator, what it caches, and what is zero or unknown
-// because of something keep rows of their own, in the order of the terms.
+// because of something keep rows of their own, in the order of the terms. Main
+// memory has none.
 func TestRowsBesideTheAllocated(t *testing.T) {
 	process := account.Provenance{Origin: account.Calculated, Scope: account.Process}
 	requested := account.Provenance{Origin: account.Calculated, Scope: account.Requested}
@@ -374,7 +375,6 @@ func TestRowsBesideTheAllocated(t *testing.T) {
 	}
 	want := []row{
 		{account.TermWeights, account.Allocated, 3 * mib, account.StatusCounted, ""},
-		{account.TermWeights, account.Host, 2 * mib, account.StatusCounted, ""},
 		{account.TermGraphPools, account.Allocated, 0, account.StatusZero, "nothing is captured"},
 		{account.TermActivations, account.Allocated, 0, account.StatusUnknown, "not modelled"},
 		{account.TermContext, account.Process, mib, account.StatusCounted, ""},
