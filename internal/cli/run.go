@@ -219,11 +219,7 @@ which bytes it was.`,
 		},
 	}
 	// A function and not a template: see report.TraceHTML.
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		help(cmd, args)
-		fmt.Fprint(cmd.OutOrStdout(), exitStatusHeader)
-	})
+	root.SetHelpFunc(s.helpWithin(root.HelpFunc()))
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	flags := root.PersistentFlags()

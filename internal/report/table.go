@@ -96,7 +96,7 @@ func (g *grid) widths(width int) ([]int, bool) {
 func (g *grid) line(b *strings.Builder, cells []string, widths []int, style func(string) string) {
 	parts, height := make([][]string, len(cells)), 0
 	for i, cell := range cells {
-		parts[i] = strings.Split(ansi.Wrap(cell, widths[i], ""), "\n")
+		parts[i] = strings.Split(Wrap(cell, widths[i]), "\n")
 		height = max(height, len(parts[i]))
 	}
 	for at := range height {
@@ -138,10 +138,4 @@ func (g *grid) stacked(s Style) string {
 		}
 	}
 	return b.String()
-}
-
-// paragraph wraps prose to the width, with an indent from the second line on.
-func paragraph(s Style, indent, text string) string {
-	wrapped := ansi.Wrap(text, max(minProse, s.Width-len(indent)), "")
-	return strings.ReplaceAll(wrapped, "\n", "\n"+indent) + "\n"
 }

@@ -87,3 +87,25 @@ func TestNegativeAmounts(t *testing.T) {
 		}
 	}
 }
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"a word and another", 10, "a word and\nanother"},
+		{"write --reserve-gib here", 13, "write\n--reserve-gib\nhere"},
+		{"  indented text", 10, "  indented\ntext"},
+		{"abcdefghij", 4, "abcd\nefgh\nij"},
+		{"x abcdefghij y", 4, "x\nabcd\nefgh\nij y"},
+		{"größe größe", 5, "größe\ngröße"},
+		{"日本語日本語", 4, "日本\n語日\n本語"},
+		{"\x1b[1mbold words\x1b[m end", 10, "\x1b[1mbold words\x1b[m\nend"},
+		{"", 5, ""},
+	} {
+		if got := Wrap(c.text, c.width); got != c.want {
+			t.Errorf("%q in %d columns is %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}

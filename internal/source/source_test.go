@@ -147,6 +147,10 @@ func TestFileError(t *testing.T) {
 	if want := f.File + ": no such file or directory"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
+	written := source.OfFile("full/a.json", &fs.PathError{Op: "write", Path: "full/a.json", Err: errors.New("no space left on device")})
+	if want := "full/a.json: no space left on device"; written.Error() != want {
+		t.Errorf("%q, want %q", written, want)
+	}
 	if source.OfFile("f", nil) != nil {
 		t.Error("nothing is an error")
 	}
