@@ -31,7 +31,7 @@ const (
 	KindRecurrent        Kind = "recurrent_state"       // llama.cpp "RS buffer size"
 	KindContext          Kind = "context"               // llama.cpp's breakdown: the cache of a context
 	KindUnaccounted      Kind = "unaccounted"           // llama.cpp's breakdown: total − free − self; below 0 where free was read before
-	KindRequired         Kind = "required"              // Ollama "memory.required.full", "memory.required.allocations"
+	KindRequired         Kind = "required"              // Ollama "memory.required.full", "memory.required.allocations", "total memory"
 	KindRequiredPartial  Kind = "required_partial"      // Ollama "memory.required.partial"
 	KindProjector        Kind = "projector"             // Ollama "projector.weights"
 	KindProjectorCompute Kind = "projector_compute"     // Ollama "projector.graph"
@@ -77,8 +77,12 @@ func (e *engineReader) take(l line) {
 	}
 }
 
-// speaks reports whether a line can be one of an engine about its memory.
+// speaks reports whether a line can be one of an engine about its memory. One of
+// PyTorch's failures is not.
 func speaks(text string) bool {
+	if strings.Contains(text, "Tried to allocate") {
+		return false
+	}
 	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:"} {
 		if strings.Contains(text, word) {
 			return true

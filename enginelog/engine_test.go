@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/internal/source"
 )
 
@@ -61,6 +62,8 @@ func TestEngines(t *testing.T) {
 		{"Ollama, the estimate", `time=2025-08-22T17:36:22.027-04:00 level=INFO source=server.go:175 msg=offload library=cuda layers.model=49 memory.available="[11.5 GiB 4.6 GiB]" memory.gpu_overhead="0 B" memory.required.full="14.9 GiB" memory.required.kv="2.0 GiB" memory.graph.full="1.3 GiB" projector.weights="806.2 MiB"`,
 			[]string{"ollama r-1 d0 free 11.5 GiB", "ollama r-1 d1 free 4.6 GiB", "ollama r-1 d-1 overhead 0 bytes", "ollama r-1 d-1 required 14.9 GiB", "ollama r-1 d-1 kv_cache 2.0 GiB", "ollama r-1 d-1 compute 1.3 GiB", "ollama r-1 d-1 projector 806.2 MiB"}},
 		{"Ollama, its own engine", `time=2025-07-18T14:50:57.066Z level=INFO source=ggml.go:365 msg="model weights" buffer=CUDA1 size="11.9 GiB"`, []string{"ollama CUDA1 r-1 d1 weights 11.9 GiB"}},
+		{"Ollama since 0.12", "time=2025-10-22T02:17:58.181Z level=DEBUG source=device.go:206 msg=\"model weights\" device=CUDA0 size=\"18.5 GiB\"\ntime=2025-10-22T02:17:58.181Z level=DEBUG source=device.go:222 msg=\"kv cache\" device=CPU size=\"1.1 GiB\"\ntime=2025-10-22T02:17:58.181Z level=DEBUG source=device.go:262 msg=\"compute graph\" device=Metal size=\"2.1 GiB\"\ntime=2025-10-22T02:17:58.181Z level=DEBUG source=device.go:238 msg=\"total memory\" size=\"33.5 GiB\"",
+			[]string{"ollama CUDA0 r-1 d0 weights 18.5 GiB", "ollama CPU r-1 d-1 kv_cache 1.1 GiB", "ollama Metal r-1 d-1 compute 2.1 GiB", "ollama r-1 d-1 required 33.5 GiB"}},
 	} {
 		if got := readings(t, c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n got %q\nwant %q", c.name, got, c.want)
@@ -115,6 +118,24 @@ func TestLlamaCPPOutOfMemory(t *testing.T) {
 		m := one(t, "llama_context: n_ctx = 163840\n"+wrap(text, width)+"\nalloc_tensor_range: failed to allocate CUDA1 buffer of size 292926531830\n")
 		if high, _ := m.Request.High(); m.Device != 1 || m.Line != 2 || m.Class != CannotTell || m.Request.Low() > 292926531830 || high < 292926531830 {
 			t.Errorf("wrapped at %d: device %d, line %d, %s, %d to %d", width, m.Device, m.Line, m.Class, m.Request.Low(), high)
+		}
+	}
+}
+
+// Main memory is no card's.
+func TestHostBuffers(t *testing.T) {
+	for text, want := range map[string]account.Scope{
+		"load_tensors:  CPU_Mapped model buffer size = 520.30 MiB":   account.Host,
+		"llama_context:  CUDA_Host  output buffer size = 1.95 MiB":   account.Host,
+		"llama_kv_cache:      MTL0 KV buffer size = 379.23 MiB":      account.Process,
+		`level=INFO msg="kv cache" device=CPU size="1.1 GiB"`:        account.Host,
+		`level=INFO msg="model weights" device=Metal size="4.7 GiB"`: account.Process,
+		"x_breakdown_print: |   - Host   | 30956 = 30940 + 0 + 16 |": account.Host,
+	} {
+		for _, c := range read(t, text).Components {
+			if c.Bytes.Scope != want {
+				t.Errorf("%s: %s", text, c.Bytes.Scope)
+			}
 		}
 	}
 }

@@ -50,20 +50,21 @@ func (e *engineReader) buffer(at reading, before, after string) bool {
 	if len(words) == 0 || strings.HasSuffix(words[len(words)-1], ":") {
 		return false
 	}
-	scope := at.of(words[len(words)-1])
+	scope := at.of("llama.cpp", words[len(words)-1])
 	e.size(at, kind, scope, m.number, m.unit, false)
 	return true
 }
 
 // of sets the backend that a number is of, and gives the scope of it. "CUDA1"
-// is device 1; a name without a number is main memory.
-func (at *reading) of(backend string) account.Scope {
-	at.component = "llama.cpp " + short(backend)
-	n := digitsUntil(backend, len(backend), 6)
-	if n == len(backend) || n == 0 {
+// is device 1; "CPU", "CPU_Mapped", "CUDA_Host" and "Host" are main memory.
+func (at *reading) of(engine, backend string) account.Scope {
+	at.component = engine + " " + short(backend)
+	if strings.HasPrefix(backend, "CPU") || strings.HasSuffix(backend, "Host") {
 		return account.Host
 	}
-	at.device = ordinal(backend[n:])
+	if n := digitsUntil(backend, len(backend), 6); n > 0 && n < len(backend) {
+		at.device = ordinal(backend[n:])
+	}
 	return account.Process
 }
 
@@ -83,7 +84,7 @@ func (e *engineReader) breakdown(at reading, row string) bool {
 	if !opens || !closes || len(fields) == 0 {
 		return false
 	}
-	scope := at.of(fields[0])
+	scope := at.of("llama.cpp", fields[0])
 	kinds := []Kind{KindCapacity, KindFree, KindInUse, KindWeights, KindContext, KindCompute, KindUnaccounted}
 	list := strings.FieldsFunc(numbers, func(r rune) bool { return !strings.ContainsRune("-0123456789", r) })
 	switch len(list) {

@@ -7,7 +7,7 @@ import (
 )
 
 // ollamaKeys are the attributes of Ollama's lines about memory, and what they
-// say (llm/memory.go and llm/server.go; the later ones ml/backend/ggml/ggml.go).
+// say (llm/memory.go and llm/server.go; ml/device.go since 0.12).
 // All are its own estimates, before anything is loaded, but for what is
 // available.
 func ollamaKeys() []said {
@@ -27,7 +27,10 @@ func ollamaKeys() []said {
 		{`msg="inference compute"`, place{before: "total"}, KindCapacity, account.Device},
 		{`msg="inference compute"`, place{before: "available"}, KindFree, account.Device},
 		{`msg="model weights"`, place{before: "size"}, KindWeights, account.Process},
+		{`msg="kv cache"`, place{before: "size"}, KindKVCache, account.Process},
 		{`msg="compute graph"`, place{before: "size"}, KindCompute, account.Process},
+		{`msg="total memory"`, place{before: "size"}, KindRequired, account.Process},
+		{`msg="gpu memory"`, place{before: "free"}, KindFree, account.Device},
 	}
 }
 
@@ -46,21 +49,26 @@ func (e *engineReader) ollama(at reading, text string) bool {
 			continue
 		}
 		found = true
-		e.values(at.within(text), key, value)
+		where, scope := at.within(text)
+		if scope == account.Host {
+			key.scope = scope
+		}
+		e.values(where, key, value)
 	}
 	return found
 }
 
-// within is the reading with the device that an Ollama line names.
-func (at reading) within(text string) reading {
+// within is the reading with the device that an Ollama line names, and the scope
+// of that.
+func (at reading) within(text string) (reading, account.Scope) {
 	at.component = "ollama"
-	for _, key := range [...]string{"buffer", "buffer_type"} {
+	for _, key := range [...]string{"device", "buffer", "buffer_type"} {
 		if backend, ok := attribute(text, key); ok {
-			at.of(backend)
-			at.component = "ollama " + short(backend)
+			scope := at.of("ollama", backend)
+			return at, scope
 		}
 	}
-	return at
+	return at, account.Process
 }
 
 // values reads a size, or a list of one for each device.
