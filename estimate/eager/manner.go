@@ -55,10 +55,10 @@ func plain(in estimate.Input) manner {
 	// https://github.com/huggingface/transformers/blob/v4.52.4/src/transformers/models/gptj/modeling_gptj.py).
 	m.allLogits = at.before(4, 48) || !gated(in.Model)
 	m.lastLogits = !at.before(4, 45)
-	// Masks were buffers of the model (GPTBigCode and GPT-2 since the first, Llama
-	// from 4.38), and are made for each batch since 4.42
+	// Masks were buffers of the model (of GPTBigCode and GPT-2 since the first, of
+	// Llama's form from 4.38), and are made for each batch since 4.42
 	// (https://github.com/huggingface/transformers/pull/27931).
-	m.maskBuffers = at.before(4, 42)
+	m.maskBuffers = at.before(4, 42) && !(gated(in.Model) && at.before(4, 38))
 	return m
 }
 

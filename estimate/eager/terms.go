@@ -132,14 +132,15 @@ func (b *builder) decode(w *work) step {
 }
 
 // together is the activations of all positions of all sequences at once, with
-// the scores and the mask of their pairs where those can exist. Of images the
-// patches are one row, whose mask is of them all.
+// the scores and the mask of their pairs where those can exist. One sequence of
+// full attention is not padded and has no mask (_ignore_causal_mask_sdpa of
+// transformers); of images the patches are one row, whose mask is of them all.
 func (b *builder) together(p account.Provenance, w *work) account.Figure {
 	f := between(p, w.residual, w.peak(), w.d.context, w.d.sequences)
 	if b.how.scores {
 		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.heads, w.d.context, w.d.context, 4+2*w.width))
 	}
-	if b.how.masks {
+	if b.how.masks && (b.how.scores || w.masked || w.d.sequences > 1) {
 		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.d.context, w.d.context, w.width))
 	}
 	return f

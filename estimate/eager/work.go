@@ -16,6 +16,7 @@ type work struct {
 	heads    int64 // query heads of the widest attention
 	pair     int64 // key and value of all query heads, for one position
 	one      int64 // key or value of all KV heads of one layer, the wider, for one position
+	masked   bool  // a mask is needed even where no sequence is padded
 	unknown  string
 }
 
@@ -62,7 +63,7 @@ func newWork(b *builder, d dimensions) *work {
 // newTower is what the layers over images make of their patches.
 func newTower(b *builder, d dimensions) *work {
 	d.context = d.patches
-	w := &work{d: d}
+	w := &work{d: d, masked: true}
 	w.width, _ = b.compute().Size(nil)
 	w.stagesOf(b, func(k model.StackKind) bool { return k == model.Vision })
 	return w
@@ -157,6 +158,7 @@ func (w *work) experts(e model.Experts, held stage, r int64) {
 func (w *work) mixer(m model.Mixer, held stage, r int64) {
 	switch a := m.(type) {
 	case model.Attention:
+		w.masked = w.masked || a.Window > 0 || a.Chunk > 0
 		heads, kv, key, value := int64(a.QueryHeads), int64(a.KVHeads), int64(a.KeyDim), int64(a.ValueDim)
 		w.attend(heads, product(heads, key, w.width), product(kv, key, w.width), product(kv, value, w.width), product(heads, value, w.width), held, r)
 	case model.LatentAttention:
