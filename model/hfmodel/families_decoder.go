@@ -37,6 +37,13 @@ func decoderFamilies() []family {
 		{types: "qwen3 qwen3_vl_text", classes: "Qwen3", expects: "use_qk_norm=true", stacks: []*stack{{names: llamaNames,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
 			defaults: "use_sliding_window=false head_dim=128"},
+		// Xiaomi's MiMo-7B is Qwen2 with a prediction layer (modeling_mimo.py of its
+		// repository, MiMoMTPLayers).
+		{types: "mimo", classes: "MiMo", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + " mtp=model.mtp_layers",
+			attn: attention{bias: "attention_bias=true"}, predict: &predictor{key: "num_nextn_predict_layers", joint: []piece{
+				norming(model.RoleNorm, "token_layernorm", "hidden", ""), norming(model.RoleNorm, "hidden_layernorm", "hidden", ""),
+				lin(model.RoleProjector, "input_proj", "hidden", "2*hidden", ""), norming(model.RoleFinalNorm, "final_layernorm", "hidden", ""),
+			}}}}},
 		{types: "arcee", classes: "Arcee", stacks: []*stack{{names: llamaNames, attn: attentionBias("attention_bias"),
 			ffn: dense{plain: true, bias: "mlp_bias"}}}},
 		{types: "seed_oss", classes: "SeedOss", stacks: []*stack{{names: llamaNames, attn: attention{bias: "attention_bias=true",

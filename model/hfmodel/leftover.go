@@ -107,5 +107,5 @@ const (
 		" pruned_heads classifier_dropout_prob gradient_clipping is_gated_act relative_attention_max_distance encoder_stride" +
 		" faster_token_stride pos_skipping_range candidate_resolutions pooling_kernel_size attention_context_left attention_context_right" +
 		" attention_invalid_logits_value attention_logit_cap residual_weight forced_decoder_ids _num_labels pooler_fc_size" +
-		" pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head layer_rope_theta indexer_types moe_renormalize clip_qkv embedding_fraction full_attn_mod stage_names out_features out_indices"
+		" pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head layer_rope_theta indexer_types moe_renormalize clip_qkv embedding_fraction full_attn_mod moe_shared_expert_overlap video_seq_length stage_names out_features out_indices"
 )

@@ -167,10 +167,11 @@ func (s section) layerTypes(k *stack, layers int64) []mixing {
 
 // kindOf is the kind that a word of the list means. transformers 5 writes
 // linear_attention for the state-space layers of every family, and
-// indexed_attention for latent attention whose positions an indexer chooses.
+// indexed_attention or deepseek_sparse_attention for latent attention whose
+// positions an indexer chooses.
 func (k *stack) kindOf(word string) mixing {
 	switch m := mixing(word); {
-	case word == "attention", word == "indexed_attention", word == k.sparseWord && word != "":
+	case word == "attention", word == "indexed_attention", word == "deepseek_sparse_attention", word == k.sparseWord && word != "":
 		return full
 	case word == "mamba2", m == recur && k.mamba != nil && k.delta == nil:
 		return mamba
