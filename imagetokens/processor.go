@@ -42,6 +42,7 @@ type Count struct {
 // UnknownError says that nobody can tell how many positions an image takes.
 type UnknownError struct{ Why string }
 
+// Error is the reason.
 func (e *UnknownError) Error() string { return e.Why }
 
 func unknown(format string, a ...any) error { return &UnknownError{fmt.Sprintf(format, a...)} }
