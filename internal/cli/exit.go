@@ -115,8 +115,11 @@ func errorRecord(err error, tool record.Tool) (*record.Error, int) {
 	if errors.As(err, &name) {
 		r.Hint = record.Text(name.Hint())
 	}
-	if errors.Is(err, record.ErrExists) {
+	switch {
+	case errors.Is(err, record.ErrExists):
 		r.Hint = record.Text("choose a new name for each result")
+	case errors.Is(err, floodmark.ErrNotComparable):
+		r.Hint = record.Text("floodmark explain FILE says what each of the two is")
 	}
 	return r, exit
 }
