@@ -273,6 +273,10 @@ func TestEncoderAndDecoder(t *testing.T) {
 	if n, ok := in(t, a, account.PhaseDecode, account.TermKVCache).IsExact(); !ok || n != 2*(100+10)*position {
 		t.Errorf("self- and cross-attention cache %d, want %d", n, 2*(100+10)*position)
 	}
+	// The encoder runs over 2 × 100 positions, of which one makes 128 wide twice.
+	if high, _ := in(t, a, account.PhasePrefill, account.TermActivations).High(); high < 2*100*2*128*2 {
+		t.Errorf("activations are up to %d, less than the encoder's", high)
+	}
 }
 
 // Three scopes are told apart, and none is added to another: reserved contains

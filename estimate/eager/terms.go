@@ -87,12 +87,12 @@ func open(f account.Figure, reason string) account.Figure {
 func upTo(bytes int64) string { return "up to " + bytesize.Format(bytes, bytesize.Suggest(bytes)) }
 
 // prefill is the prompts at work: at least one position, for prompts can be
-// processed in parts, and at most all positions of all prompts. Images run
-// through their tower before.
+// processed in parts, and at most all positions of all prompts. What runs before
+// the context, towers and encoders, is gone when it does.
 func (b *builder) prefill(w *work) step {
 	p, t := b.requested(activationFormula), b.requested(temporaryFormula)
 	s := step{
-		activations: account.Highest(p, b.together(p, w), b.together(p, newTower(b, w.d))),
+		activations: b.together(p, w),
 		expanded:    b.expanded(t, w.d),
 		stream:      between(p, w.residual, 3, w.residual, w.d.context, w.d.sequences),
 		logits:      b.logits(w.d, b.how.allLogits),
@@ -100,6 +100,9 @@ func (b *builder) prefill(w *work) step {
 	}
 	if b.how.repeats {
 		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.d.context, w.pair))
+	}
+	for _, earlier := range b.before(w.d) {
+		s.activations = account.Highest(p, s.activations, b.together(p, earlier))
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/model"
+	"floodmark/workload"
 )
 
 // work is what the layers of a rank make of their positions. Bytes are those of
@@ -51,22 +52,40 @@ func newWork(b *builder, d dimensions) *work {
 		w.unknown = "the model's configuration does not say in which format it computes"
 		return w
 	}
-	w.stagesOf(b, func(k model.StackKind) bool { return k != model.Vision && k != model.Audio })
+	w.stagesOf(b, b.text)
+	_, declared := b.in.Workload.Dimension(workload.EncoderLength)
 	for _, ref := range b.in.Plan.Layers {
-		if s := &b.in.Model.Stacks[ref.Stack]; s.Kind == model.Audio {
-			w.unknown = "the positions that the tower " + s.Name + " runs over are not known"
+		if s := &b.in.Model.Stacks[ref.Stack]; s.Kind == model.Audio && !declared {
+			w.unknown = "the workload does not say how many positions the tower " + s.Name + " runs over (encoder_length)"
 		}
 	}
 	return w
 }
 
-// newTower is what the layers over images make of their patches.
-func newTower(b *builder, d dimensions) *work {
-	d.context = d.patches
-	w := &work{d: d, masked: true}
-	w.width, _ = b.compute().Size(nil)
-	w.stagesOf(b, func(k model.StackKind) bool { return k == model.Vision })
-	return w
+// text reports the stacks that run over the context: an encoder only where there
+// is no decoder behind it.
+func (b *builder) text(k model.StackKind) bool {
+	return k != model.Vision && k != model.Audio && (k != model.Encoder || !b.encoderStack())
+}
+
+// before is the stacks that run before the context does: towers over their
+// patches and sounds, and an encoder of text.
+func (b *builder) before(d dimensions) []*work {
+	var list []*work
+	for _, kind := range []model.StackKind{model.Vision, model.Audio, model.Encoder} {
+		w := &work{d: d, masked: kind == model.Vision}
+		w.d.context = d.encoder
+		if kind == model.Vision {
+			w.d.context = d.patches
+		}
+		if b.text(kind) || w.d.context <= 0 {
+			continue
+		}
+		w.width, _ = b.compute().Size(nil)
+		w.stagesOf(b, func(k model.StackKind) bool { return k == kind })
+		list = append(list, w)
+	}
+	return list
 }
 
 // stagesOf adds the stages of the layers of some stacks, each kind of layer
