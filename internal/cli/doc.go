@@ -6,5 +6,8 @@
 // "floodmark:", is lower case and has no full stop; a hint stands on a line of
 // its own. With --json the error is a record too, even when a flag is wrong.
 //
+// Standard output is written once, at the end, so that no failed write goes
+// unseen. A run ends with its context, whatever it reads.
+//
 // It computes nothing.
 package cli

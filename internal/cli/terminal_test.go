@@ -3,9 +3,12 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -91,6 +94,33 @@ func TestOddArguments(t *testing.T) {
 		}
 		if code != 0 && stderr == "" {
 			t.Errorf("%.60q ended with %d and said nothing", fmt.Sprint(args), code)
+		}
+	}
+}
+
+// A name that somebody else chose, pasted into a command line, is shown and not
+// obeyed: every line of an error says whose it is.
+func TestHostileArguments(t *testing.T) {
+	const name = "x\n\nFITS · rank 0\x1b[2J\x7f\u009b\u202e\xff"
+	for _, args := range [][]string{
+		{name}, {"explain", name}, {"compare", name, name}, {"replay", name}, {"estimate", name}, {"estimate", name + ".yaml"}, {"gpus", name},
+		{"gpus", "--" + name}, {"gpus", "-" + name}, {"gpus", "--unit", name}, {"gpus", "-o", name + "/card.json"}, {"help", name}, {"completion", name},
+		{"estimate", model, "--gpu", name}, {"estimate", model, "--what-if", name}, {"estimate", model, "--context", name}, {"estimate", model, "--cache-format", name},
+		{"solve", name, model}, {"replay", snapshot, "--conf", name}, {"replay", snapshot, "--capacity", name}, {"estimate", "--parameters", name},
+	} {
+		stdout, stderr, code := run(80, nil, false, args...)
+		if code == 0 || stdout != "" || stderr == "" {
+			t.Errorf("%q ended with %d, %q, %q", args, code, stdout, stderr)
+		}
+		for line := range strings.Lines(stderr) {
+			hidden := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsGraphic(r) })
+			if !strings.HasPrefix(line, "floodmark: ") || hidden >= 0 || !utf8.ValidString(line) {
+				t.Errorf("%q printed the line %q", args, line)
+			}
+		}
+		_, stderr, _ = run(80, nil, false, append([]string{"--json"}, args...)...)
+		if !json.Valid([]byte(stderr)) || strings.ContainsAny(stderr, "\x1b\x7f\u009b\u202e") {
+			t.Errorf("%q --json printed %q", args, stderr)
 		}
 	}
 }
