@@ -15,7 +15,7 @@ type work struct {
 	residual int64 // the widest residual stream
 	stages   []stage
 	heads    int64 // query heads of the widest attention
-	pair     int64 // key and value of all query heads, for one position
+	pair     int64 // key and value repeated for all query heads, for one position
 	one      int64 // key or value of all KV heads of one layer, the wider, for one position
 	masked   bool  // a mask is needed even where no sequence is padded
 	unknown  string
@@ -197,7 +197,9 @@ func (w *work) mixer(m model.Mixer, held stage, r int64) {
 // copies; then the output beside them.
 func (w *work) attend(heads, q, k, v, out int64, held stage, r int64) {
 	w.heads = max(w.heads, heads)
-	w.pair = max(w.pair, stage{q, out}.sum())
+	if k < q { // heads of keys that several query heads share are repeated
+		w.pair = max(w.pair, stage{q, out}.sum())
+	}
 	w.one = max(w.one, k, v)
 	w.stages = append(w.stages,
 		append(stage{r, q, k, v, q, q, k}, held...),
