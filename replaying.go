@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"floodmark/account"
 	"floodmark/allocator"
 	"floodmark/internal/source"
-	"floodmark/record"
 	"floodmark/replay"
 	"floodmark/snapshot"
 )
@@ -16,20 +16,28 @@ import (
 type ReplayRequest struct {
 	Path string // a PyTorch memory snapshot
 	// Confs are settings to try, as PYTORCH_ALLOC_CONF spells them; an empty one
-	// is the defaults. Without any, the recorded settings are tried where a
-	// capacity is given, and else nothing but the certificate is made.
-	Confs            []string
-	Capacity         int64  // bytes that the driver could give to the allocator; 0 without a limit
+	// is the defaults. The recording itself is always the first of the what-ifs;
+	// without any settings, the recorded ones are tried where a capacity is given.
+	Confs []string
+	// Capacity is the bytes that the driver could give to the allocator. 0 is
+	// what it could give in the recording, where that is known because a request
+	// failed, else without a limit; so is NoLimit in any case.
+	Capacity         int64
 	TotalMemory      int64  // bytes of the card, of which memory fractions are taken; 0 when not known
 	SmallestCapacity bool   // look for the least capacity with which the program still runs
 	PyTorch          string // version whose rules hold; empty for the newest
 }
+
+// NoLimit is a capacity that nothing exceeds.
+const NoLimit int64 = -1
 
 // Replayed is a snapshot and the replay of each of its devices.
 type Replayed struct {
 	Request ReplayRequest
 	Name    string
 	Devices []ReplayedDevice
+	// Warnings are about the request; those of a what-if are its own.
+	Warnings []account.Warning
 }
 
 // ReplayedDevice is one device's certificate, and what other settings would do
@@ -40,10 +48,12 @@ type ReplayedDevice struct {
 	Refusal error // why there are no what-ifs: a [*replay.NotCertifiedError]
 }
 
-// TriedSettings is one what-if, with the least capacity where it was sought.
+// TriedSettings is one what-if, with the least capacity where it was sought. The
+// first of a device is the recording itself.
 type TriedSettings struct {
 	*replay.WhatIf
-	SmallestCapacity int64 // bytes; 0 when not sought, or when the program never runs
+	SmallestCapacity int64  // bytes; 0 when not sought, or when the program never runs
+	CapacityOrigin   string // given, recorded, memory_fraction, or empty without a capacity
 }
 
 // Replay runs what a snapshot recorded through the simulated allocator: first
@@ -68,6 +78,9 @@ func Replay(ctx context.Context, r ReplayRequest) (*Replayed, error) {
 		return nil, err
 	}
 	out := &Replayed{Request: r, Name: s.Name}
+	if taken, known, err := allocator.NearestRelease(r.PyTorch); err == nil && !known {
+		out.Warnings = append(out.Warnings, unknownVersion(r.PyTorch, taken))
+	}
 	for _, recording := range s.Recordings() {
 		d := ReplayedDevice{Recorded: replay.Replay(s, recording, rules, r.TotalMemory)}
 		if err := d.try(ctx, r, rules, settings); err != nil {
@@ -97,102 +110,101 @@ func (r ReplayRequest) parse() (allocator.Rules, []allocator.Settings, error) {
 	}
 	var list []allocator.Settings
 	for _, conf := range r.Confs {
-		s, err := allocator.ParseConf(conf)
+		s, err := allocator.ParseKnownConf(conf)
+		if err == nil && s.Backend != allocator.Native {
+			err = replay.ErrBackend
+		}
+		if err == nil && s.MemoryFraction < 1 && r.TotalMemory <= 0 {
+			err = errTotal()
+		}
 		if err != nil {
 			return rules, nil, &SettingsError{fmt.Errorf("allocator settings %q: %w", conf, err)}
-		}
-		if s.Backend != allocator.Native {
-			return rules, nil, &SettingsError{fmt.Errorf("allocator settings %q: %w", conf, replay.ErrBackend)}
 		}
 		list = append(list, s)
 	}
 	return rules, list, nil
 }
 
-// try runs each of the settings; without a certificate it notes the refusal.
+// errTotal refuses a share of a card whose memory nobody named.
+func errTotal() error {
+	return source.InField("", "", "%v", replay.ErrTotalUnknown).WithHint("name the card's memory: --total-memory 40GiB")
+}
+
+// try adds the recording itself, and runs each of the settings; without a
+// certificate it notes the refusal.
 func (d *ReplayedDevice) try(ctx context.Context, r ReplayRequest, rules allocator.Rules, settings []allocator.Settings) error {
-	if len(settings) == 0 && (r.Capacity > 0 || r.SmallestCapacity) {
-		settings = []allocator.Settings{d.Run.Settings}
+	recorded, err := d.AsRecorded()
+	var refusal *replay.NotCertifiedError
+	if errors.As(err, &refusal) {
+		d.Refusal = refusal
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	base := TriedSettings{WhatIf: recorded}
+	if recorded.Capacity > 0 {
+		base.CapacityOrigin = capacityRecorded
+	}
+	o := replay.Options{Settings: recorded.Settings, Rules: rules, TotalMemory: r.TotalMemory}
+	if err := d.least(ctx, r, &base, o); err != nil {
+		return err
+	}
+	d.WhatIfs = append(d.WhatIfs, base)
+	if len(settings) == 0 && r.Capacity != 0 {
+		settings = []allocator.Settings{recorded.Settings}
 	}
 	for _, s := range settings {
-		o := replay.Options{Settings: s, Rules: rules, Capacity: r.Capacity, TotalMemory: r.TotalMemory}
-		w, err := d.WhatIf(ctx, o)
-		var refusal *replay.NotCertifiedError
-		if errors.As(err, &refusal) {
-			d.Refusal = refusal
-			return nil
-		}
+		tried, err := d.tryOne(ctx, r, rules, s)
 		if err != nil {
 			return err
-		}
-		tried := TriedSettings{WhatIf: w}
-		if r.SmallestCapacity {
-			if tried.SmallestCapacity, err = d.SmallestCapacity(ctx, o); err != nil {
-				return err
-			}
 		}
 		d.WhatIfs = append(d.WhatIfs, tried)
 	}
 	return nil
 }
 
-// Record is the replay as a document.
-func (r *Replayed) Record(tool record.Tool) any {
-	document := &record.Replay{
-		Head:   record.Head{Envelope: record.NewEnvelope(record.KindReplay, tool, nil)},
-		Source: r.Name,
+// Where a capacity comes from.
+const (
+	capacityGiven    = "given"
+	capacityRecorded = "recorded"
+	capacityFraction = "memory_fraction"
+)
+
+func (d *ReplayedDevice) tryOne(ctx context.Context, r ReplayRequest, rules allocator.Rules, s allocator.Settings) (TriedSettings, error) {
+	o := replay.Options{Settings: s, Rules: rules, Capacity: r.Capacity, TotalMemory: r.TotalMemory}
+	origin := capacityGiven
+	if r.Capacity == 0 {
+		o.Capacity = d.Limit()
+		origin = capacityRecorded
 	}
-	for _, d := range r.Devices {
-		document.Devices = append(document.Devices, d.record())
+	w, err := d.WhatIf(ctx, o)
+	if errors.Is(err, replay.ErrTotalUnknown) {
+		return TriedSettings{}, &SettingsError{fmt.Errorf("the recorded allocator settings %q: %w", s, errTotal())}
 	}
-	return document
+	if err != nil {
+		return TriedSettings{}, err
+	}
+	tried := TriedSettings{WhatIf: w, CapacityOrigin: origin}
+	switch {
+	case w.Capacity == 0:
+		tried.CapacityOrigin = ""
+	case w.Capacity != o.Capacity:
+		tried.CapacityOrigin = capacityFraction
+	}
+	return tried, d.least(ctx, r, &tried, o)
 }
 
-func (d ReplayedDevice) record() record.ReplayDevice {
-	r := record.ReplayDevice{
-		Device: d.Recording.Timeline.Device, Settings: d.Run.Settings.String(), Certificate: certificateRecord(d.Recorded.Certificate)}
-	if d.Refusal != nil {
-		r.Certificate.Refusal = record.Text(d.Refusal.Error())
+// least looks for the least capacity, if it was asked for; none where the
+// program does not run whatever the capacity, or nobody knows of which card a
+// fraction was taken.
+func (d *ReplayedDevice) least(ctx context.Context, r ReplayRequest, tried *TriedSettings, o replay.Options) (err error) {
+	if !r.SmallestCapacity || tried.Settings.MemoryFraction < 1 && r.TotalMemory <= 0 {
+		return nil
 	}
-	if d.Certificate.Holds() && d.Certificate.Addresses.Total > 0 {
-		r.PeakAllocatedBytes = &d.Run.Peaks.Allocated.Bytes
+	tried.SmallestCapacity, err = d.SmallestCapacity(ctx, o)
+	if errors.Is(err, replay.ErrNeverRuns) {
+		return nil
 	}
-	r.CapacityBytes, r.CapacityLowBytes, _ = record.Interval(d.Capacity())
-	for _, w := range d.WhatIfs {
-		r.WhatIf = append(r.WhatIf, w.record())
-	}
-	return r
-}
-
-func certificateRecord(c replay.Certificate) record.Certificate {
-	r := record.Certificate{
-		Holds:         c.Holds(),
-		Addresses:     record.Matched(c.Addresses),
-		Segments:      record.Matched(c.Segments),
-		Releases:      record.Matched(c.Releases),
-		ReservedPeak:  record.Compared{Recorded: c.ReservedPeakRecorded, Replayed: c.ReservedPeakReplayed},
-		EndStateEqual: c.EndStateEqual,
-	}
-	if m := c.FirstMismatch; m != nil {
-		r.FirstMismatch = &record.Mismatch{Event: m.Entry, Action: m.Action, Text: m.Text}
-	}
-	return r
-}
-
-func (w TriedSettings) record() record.WhatIf {
-	r := record.WhatIf{Settings: w.Settings.String(), ValidatedOnHardware: w.ValidatedOnHardware,
-		Warnings: record.NewEnvelope("", record.Tool{}, w.Warnings).Warnings}
-	if w.Capacity > 0 {
-		r.CapacityBytes = &w.Capacity
-	}
-	if w.SmallestCapacity > 0 {
-		r.SmallestCapacityBytes = &w.SmallestCapacity
-	}
-	r.PeakReservedBytes, r.PeakReservedLowBytes, r.PeakReservedHighBytes = record.Interval(w.PeakReserved)
-	r.PeakAllocatedBytes, r.PeakAllocatedLowBytes, r.PeakAllocatedHighBytes = record.Interval(w.PeakAllocated)
-	if w.OutOfMemory != replay.CannotTell {
-		ran := w.OutOfMemory == replay.Yes
-		r.OutOfMemory = &ran
-	}
-	return r
+	return err
 }

@@ -12,9 +12,11 @@ type Replay struct {
 // certificate holds.
 type ReplayDevice struct {
 	Device             int         `json:"device"`
-	Settings           string      `json:"settings"` // as recorded; empty for the defaults
+	Settings           string      `json:"settings"`        // as recorded; empty for the defaults
+	SettingsOrigin     string      `json:"settings_origin"` // observed; assumed where the file does not have them
 	Certificate        Certificate `json:"certificate"`
 	PeakAllocatedBytes *int64      `json:"peak_allocated_bytes"` // of the replay under the recorded settings; null without a certificate
+	PeakActiveBytes    *int64      `json:"peak_active_bytes"`    // the same
 	CapacityBytes      *int64      `json:"capacity_bytes"`       // what the driver could give, where a request failed in the recording
 	CapacityLowBytes   *int64      `json:"capacity_low_bytes,omitempty"`
 	WhatIf             []WhatIf    `json:"what_if"`
@@ -22,7 +24,7 @@ type ReplayDevice struct {
 
 // Certificate says how exactly the simulation reproduces the recording.
 type Certificate struct {
-	Holds         bool      `json:"holds"`
+	Holds         *bool     `json:"holds"` // null where nothing was recorded
 	Addresses     Matched   `json:"addresses"`
 	Segments      Matched   `json:"segments"`
 	Releases      Matched   `json:"releases"`
@@ -52,10 +54,13 @@ type Mismatch struct {
 	Text   string `json:"text"`
 }
 
-// WhatIf is the recorded program under other settings or less memory.
+// WhatIf is the recorded program under other settings or less memory. The first
+// of a device is the recording itself, to compare the others with.
 type WhatIf struct {
-	Settings               string    `json:"settings"`       // as PYTORCH_ALLOC_CONF spells them; empty for the defaults
-	CapacityBytes          *int64    `json:"capacity_bytes"` // null: without a limit
+	Recorded               bool      `json:"recorded"`
+	Settings               string    `json:"settings"`        // as PYTORCH_ALLOC_CONF spells them; empty for the defaults
+	CapacityBytes          *int64    `json:"capacity_bytes"`  // null: without a limit; of the recording itself: not known
+	CapacityOrigin         *string   `json:"capacity_origin"` // given, recorded, or memory_fraction
 	PeakReservedBytes      *int64    `json:"peak_reserved_bytes"`
 	PeakReservedLowBytes   *int64    `json:"peak_reserved_low_bytes,omitempty"`
 	PeakReservedHighBytes  *int64    `json:"peak_reserved_high_bytes,omitempty"`
@@ -63,7 +68,19 @@ type WhatIf struct {
 	PeakAllocatedLowBytes  *int64    `json:"peak_allocated_low_bytes,omitempty"`
 	PeakAllocatedHighBytes *int64    `json:"peak_allocated_high_bytes,omitempty"`
 	OutOfMemory            *bool     `json:"out_of_memory"`           // null: cannot tell
-	SmallestCapacityBytes  *int64    `json:"smallest_capacity_bytes"` // null: not asked for, or none
+	Failure                *Request  `json:"failure"`                 // at which it is out of memory
+	Served                 *Request  `json:"served"`                  // failed in the recording and not here, where the run ends
+	SmallestCapacityBytes  *int64    `json:"smallest_capacity_bytes"` // null: not asked for, or none; with what failed in the recording
 	ValidatedOnHardware    bool      `json:"validated_on_hardware"`
 	Warnings               []Warning `json:"warnings"`
+}
+
+// Request is a request at which a replay ends. The event is the index of a trace
+// entry, −1 for what lived before the first.
+type Request struct {
+	Event         int64    `json:"event"`
+	RequestBytes  *int64   `json:"request_bytes"`
+	ReservedBytes *int64   `json:"reserved_bytes"` // with which it ended, what is cached released
+	AsRecorded    bool     `json:"as_recorded"`    // it failed in the recording, too
+	Stack         []string `json:"stack"`
 }

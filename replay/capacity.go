@@ -25,32 +25,39 @@ var ErrNeverRuns = errors.New("the timeline does not run to its end even without
 // be served: up to the first of them the timeline is looked at, and with it. The
 // error is one of [Simulate], or wraps [ErrNeverRuns].
 func SmallestCapacity(ctx context.Context, tl *timeline.Timeline, o Options) (int64, error) {
-	return smallestCapacity(o, func(o Options) (*Run, error) { return Simulate(ctx, tl, o) })
+	return smallestCapacity(o, func(o Options) ([]*Run, error) {
+		run, err := Simulate(ctx, tl, o)
+		return []*Run{run}, err
+	})
 }
 
 // SmallestCapacity is the least with which the recorded program still runs
-// under other settings; see the function of that name. What lived before the
-// recording is allocated anew. The error may be a [NotCertifiedError].
+// under other settings; see the function of that name. It runs whether what
+// lived before the recording is allocated anew or lies as it lay. The error may
+// be a [NotCertifiedError].
 func (r *Recorded) SmallestCapacity(ctx context.Context, o Options) (int64, error) {
 	if err := r.certified(); err != nil {
 		return 0, err
 	}
-	return smallestCapacity(o, func(o Options) (*Run, error) {
-		return r.fresh(ctx, o)
-	})
+	return smallestCapacity(o, func(o Options) ([]*Run, error) { return r.runs(ctx, o) })
 }
 
-func smallestCapacity(o Options, run func(Options) (*Run, error)) (int64, error) {
+// smallestCapacity looks for the capacity with which all of the runs succeed.
+func smallestCapacity(o Options, run func(Options) ([]*Run, error)) (int64, error) {
 	o.Capacity, o.Curve = 0, false
 	free, err := run(o)
 	if err != nil {
 		return 0, err
 	}
-	if f := free.Failure(); f != nil {
+	if f := failure(free); f != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNeverRuns, f.Err)
 	}
+	peak := int64(0)
+	for _, r := range free {
+		peak = max(peak, r.Peaks.Reserved.Bytes)
+	}
 	// Invariant: it runs with high steps, and does not with low.
-	low, high := int64(-1), (free.Peaks.Reserved.Bytes+capacityStep-1)/capacityStep
+	low, high := int64(-1), (peak+capacityStep-1)/capacityStep
 	for high-low > 1 {
 		mid := low + (high-low)/2
 		o.Capacity = mid * capacityStep
@@ -61,11 +68,21 @@ func smallestCapacity(o Options, run func(Options) (*Run, error)) (int64, error)
 		if err != nil {
 			return 0, err
 		}
-		if limited.Failure() == nil {
+		if failure(limited) == nil {
 			high = mid
 		} else {
 			low = mid
 		}
 	}
 	return high * capacityStep, nil
+}
+
+// failure is where the first of the runs that fail does.
+func failure(runs []*Run) *Stop {
+	for _, r := range runs {
+		if f := r.Failure(); f != nil {
+			return f
+		}
+	}
+	return nil
 }

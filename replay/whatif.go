@@ -42,7 +42,8 @@ type WhatIf struct {
 	Fresh *Run // began with an empty allocator, into which what lived before was allocated first
 	Kept  *Run // began with the segments as they were recorded; nil where there were none
 
-	// ValidatedOnHardware is false: nobody has run the program so.
+	// ValidatedOnHardware is true of the recording alone: nobody has run the
+	// program in another way.
 	ValidatedOnHardware bool
 	Warnings            []account.Warning
 }
@@ -64,14 +65,12 @@ func (r *Recorded) WhatIf(ctx context.Context, o Options) (*WhatIf, error) {
 	if noLimit && o.Rules == r.rules && w.Settings.String() == r.Run.Settings.String() {
 		w.Fresh = r.Run // as it was recorded
 	} else {
-		var err error
-		if w.Fresh, err = r.fresh(ctx, o); err != nil {
+		runs, err := r.runs(ctx, o)
+		if err != nil {
 			return nil, err
 		}
-		if len(r.start.segments) > 0 {
-			if w.Kept, err = r.kept(ctx, o); err != nil {
-				return nil, err
-			}
+		if w.Fresh = runs[0]; len(runs) > 1 {
+			w.Kept = runs[1]
 		}
 	}
 	w.conclude()
@@ -88,8 +87,8 @@ func (r *Recorded) AsRecorded() (*WhatIf, error) {
 	if err := r.certified(); err != nil {
 		return nil, err
 	}
-	w := &WhatIf{Settings: r.Run.Settings, Recorded: true, Fresh: r.Run, Warnings: r.Run.Settings.Warnings}
-	w.Capacity, _ = r.Capacity().IsExact()
+	w := &WhatIf{Settings: r.Run.Settings, Recorded: true, ValidatedOnHardware: true, Fresh: r.Run, Warnings: r.Run.Settings.Warnings}
+	w.Capacity = r.Limit()
 	w.conclude()
 	return w, nil
 }
@@ -110,6 +109,17 @@ func (r *Recorded) certified() error {
 		return &NotCertifiedError{Device: r.Recording.Timeline.Device, Certificate: c}
 	}
 	return nil
+}
+
+// runs is the run that begins with an empty allocator, and the one that begins
+// with what the recorded one held, if it held anything.
+func (r *Recorded) runs(ctx context.Context, o Options) ([]*Run, error) {
+	fresh, err := r.fresh(ctx, o)
+	if err != nil || len(r.start.segments) == 0 {
+		return []*Run{fresh}, err
+	}
+	kept, err := r.kept(ctx, o)
+	return []*Run{fresh, kept}, err
 }
 
 // fresh begins with an empty allocator.
@@ -242,6 +252,14 @@ func waits(tl *timeline.Timeline) bool {
 		}
 	}
 	return false
+}
+
+// Limit is [Recorded.Capacity] where that is exact, else 0: without a limit.
+func (r *Recorded) Limit() int64 {
+	if n, exact := r.Capacity().IsExact(); exact {
+		return n
+	}
+	return 0
 }
 
 // Capacity is what the driver could give to the allocator in the recording.

@@ -11,11 +11,11 @@ import (
 // of a recording.
 func TestIdleDevicesTakeOneLine(t *testing.T) {
 	snapshot := explained()
-	replay := &record.Replay{Source: "run.pickle", Devices: []record.ReplayDevice{{Certificate: record.Certificate{Holds: true, Addresses: record.Matched{Matched: 3, Total: 3}}}}}
+	replay := &record.Replay{Source: "run.pickle", Devices: []record.ReplayDevice{{Certificate: record.Certificate{Holds: pointer(true), Addresses: record.Matched{Matched: 3, Total: 3}}}}}
 	comparison := &record.Comparison{Totals: []record.ComparisonRow{{Term: "peak", Device: pointer(0), ABytes: pointer(int64(9)), BBytes: pointer(int64(9))}}}
 	for device := 1; device < 8; device++ {
 		snapshot.Devices = append(snapshot.Devices, record.SnapshotDevice{Device: device})
-		replay.Devices = append(replay.Devices, record.ReplayDevice{Device: device, Certificate: record.Certificate{Holds: true, EndStateEqual: true}})
+		replay.Devices = append(replay.Devices, record.ReplayDevice{Device: device, Certificate: record.Certificate{EndStateEqual: true}})
 		comparison.Totals = append(comparison.Totals, record.ComparisonRow{Term: "peak", Device: pointer(device), ABytes: pointer(int64(0)), BBytes: pointer(int64(0))})
 	}
 	for _, document := range []any{snapshot, replay, comparison} {
