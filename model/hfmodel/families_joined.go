@@ -13,7 +13,7 @@ func joinedFamilies() []family {
 			defaults: "hidden_size=4096 intermediate_size=14336 num_hidden_layers=40 num_attention_heads=32 num_key_value_heads=8 vocab_size=128256"},
 		{types: "mllama_vision_model", expects: "max_num_tiles=4", ignores: "intermediate_layers_indices", stacks: mllamaVision(),
 			defaults: "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_global_layers=8 attention_heads=16 image_size=448 patch_size=14 num_channels=3 vision_output_dim=7680 max_num_tiles=4"},
-		{types: "glm4v", classes: "Glm4v", parts: []part{text("glm4", ""), towerOf("glm4v_vision", "visual.")}},
+		{types: "glm4v", classes: "Glm4v", parts: []part{text("glm4v_text", ""), towerOf("glm4v_vision", "visual.")}},
 		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{text("glm4v_moe_text", "model.language_model."),
 			towerOf("glm4v_vision", "model.visual.")}},
 		{types: "glm4v_vision",

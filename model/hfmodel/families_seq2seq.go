@@ -12,7 +12,8 @@ func seq2seqFamilies() []family {
 		return &stack{names: bartNames + n, kind: kind, rename: keys, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm,
 			noRotary: true, attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}}
 	}
-	bartEncoder, bartDecoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers", encoder), side(model.Decoder, bartCross+" layers=model.decoder.layers head=lm_head", decoder)
+	bartEncoder, bartDecoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers", encoder), side(model.Decoder, bartCross+" embed=model.decoder.embed_tokens layers=model.decoder.layers head=lm_head", decoder)
+	bartEncoder.notFor = "ForCausalLM"
 	bartEncoder.before = []piece{
 		table(model.RolePositionEmbedding, "model.encoder.embed_positions", "positions+2", "hidden"),
 		norming(model.RoleNorm, "model.encoder.layernorm_embedding", "hidden", "yes"),
@@ -47,15 +48,27 @@ func seq2seqFamilies() []family {
 						table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden")),
 					only("layernorm_embedding", norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes")),
 				}}}},
-		{types: "t5 mt5 umt5", classes: "T5 MT5 UMT5", rename: map[string]string{keyHeadDim: "d_kv"},
-			defaults: "relative_attention_num_buckets=32", stacks: []*stack{
-				t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
-					" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
-				t5(model.Decoder, "decoder", " layers=decoder.block head=lm_head cross=layer.1.EncDecAttention xq=q xk=k xv=v xo=o up=layer.2.DenseReluDense.wi down=layer.2.DenseReluDense.wo"+
-					" norms=layer.0.layer_norm,layer.1.layer_norm,layer.2.layer_norm gate=layer.2.DenseReluDense.wi_0 gated_up=layer.2.DenseReluDense.wi_1",
-					map[string]string{keyLayers: "num_decoder_layers|num_layers"}),
-			}},
+		t5Family("t5 mt5", "T5 MT5", false),
+		t5Family("umt5", "UMT5", true), // every layer has relative positions of its own
 	}
+}
+
+// t5Family is the row of one kind of T5.
+func t5Family(types, classes string, everyLayer bool) family {
+	f := family{types: types, classes: classes, rename: map[string]string{keyHeadDim: "d_kv"},
+		defaults: "relative_attention_num_buckets=32", stacks: []*stack{
+			t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
+				" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
+			t5(model.Decoder, "decoder", " layers=decoder.block head=lm_head cross=layer.1.EncDecAttention xq=q xk=k xv=v xo=o up=layer.2.DenseReluDense.wi down=layer.2.DenseReluDense.wo"+
+				" norms=layer.0.layer_norm,layer.1.layer_norm,layer.2.layer_norm gate=layer.2.DenseReluDense.wi_0 gated_up=layer.2.DenseReluDense.wi_1",
+				map[string]string{keyLayers: "num_decoder_layers|num_layers"}),
+		}}
+	for _, k := range f.stacks {
+		if everyLayer {
+			k.layer, k.first = k.first, nil
+		}
+	}
+	return f
 }
 
 // t5 is one side of a T5: no biases anywhere, and a table of relative

@@ -9,15 +9,18 @@ import (
 // speechFamilies is encoders of speech after convolutions over samples, and
 // YOLOS, which finds objects with ViT's layers.
 func speechFamilies() []family {
+	// transformers, models/wav2vec2; an adapter is not known here.
+	speech := family{types: "wav2vec2", classes: "Wav2Vec2", wrap: "wav2vec2.", stacks: []*stack{wav2vec2()},
+		expects: "num_feat_extract_layers=7 add_adapter=false use_weighted_layer_sum=false",
+		ignores: "adapter_kernel_size adapter_stride num_adapter_layers output_hidden_size num_negatives sampling_rate tdnn_dilation tdnn_dim tdnn_kernel" +
+			" xvector_output_dim conv_stride classifier_proj_size codevector_dim proj_codevector_dim num_codevector_groups num_codevectors_per_group vocab_size" +
+			" do_stable_layer_norm feat_proj_layer_norm",
+		defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16" +
+			" mask_time_prob=0.05 feat_extract_norm=group vocab_size=32 classifier_proj_size=256"}
+	hubert := speech
+	hubert.types, hubert.classes, hubert.wrap, hubert.stacks = "hubert", "Hubert", "hubert.", []*stack{wav2vec2()}
 	return []family{
-		// transformers, models/wav2vec2; an adapter is not known here.
-		{types: "wav2vec2", classes: "Wav2Vec2", wrap: "wav2vec2.", stacks: []*stack{wav2vec2()},
-			expects: "num_feat_extract_layers=7 add_adapter=false use_weighted_layer_sum=false",
-			ignores: "adapter_kernel_size adapter_stride num_adapter_layers output_hidden_size num_negatives sampling_rate tdnn_dilation tdnn_dim tdnn_kernel" +
-				" xvector_output_dim conv_stride classifier_proj_size codevector_dim proj_codevector_dim num_codevector_groups num_codevectors_per_group vocab_size" +
-				" do_stable_layer_norm feat_proj_layer_norm",
-			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 num_conv_pos_embeddings=128 num_conv_pos_embedding_groups=16" +
-				" mask_time_prob=0.05 feat_extract_norm=group vocab_size=32 classifier_proj_size=256"},
+		speech, hubert,
 		{types: "yolos", classes: "Yolos", wrap: "vit.", stacks: []*stack{yolos()},
 			ignores:  "bbox_cost class_cost giou_cost auxiliary_loss",
 			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 patch_size=16 num_channels=3 num_detection_tokens=100 use_mid_position_embeddings=true"},

@@ -40,11 +40,13 @@ func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, 
 	}
 }
 
-// tied reports whether the head is the token embedding: by the object itself,
-// else by the one around it, else by what the class assumes.
+// tied reports whether the head is the token embedding: by the object around,
+// whose class has the head, else by the object itself, else by what the class
+// assumes. transformers 5 writes the key into both, and the outer one counts.
 func (s section) tied(k *stack) bool {
 	const key = "tie_word_embeddings"
-	if around := s.parent; around != nil && around.has(key) && !s.has(key) {
+	if around := s.parent; around != nil && around.has(key) {
+		s.has(key)
 		return around.is(key)
 	}
 	if k.tied {

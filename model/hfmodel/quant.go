@@ -97,7 +97,7 @@ func (b *builder) declared(q section, mlx bool) *scheme {
 	case method == "" && (mlx || q.has("group_size")):
 		sch = b.mlx(q)
 	default:
-		b.doubt(q.path+"quant_method", method, "how this method packs weights is not known here")
+		b.doubt(q.path+"quant_method", method, "how this method packs weights is not known here: "+shorten(method))
 		sch = &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
 	}
 	b.sweepQuantisation(q)

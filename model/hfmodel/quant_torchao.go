@@ -25,7 +25,7 @@ func (b *builder) torchao(q section) *scheme {
 		name = q.text("quant_type")
 	}
 	if p.form == unknownForm {
-		b.doubt(q.path+"quant_type", name, "how this kind of torchao's tensors is stored is not known here")
+		b.doubt(q.path+"quant_type", name, "how this kind of torchao's tensors is stored is not known here: "+shorten(name))
 	}
 	sch.rules = []rule{{packing: p}}
 	return sch

@@ -26,7 +26,7 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 	if !isConfiguration(s) {
 		return nil, source.ErrNotThisFormat
 	}
-	b := &builder{ledger: l, model: &model.Model{
+	b := &builder{ledger: l, embedding: model.NotTied, model: &model.Model{
 		Architectures: s.texts("architectures"), Type: s.text("model_type"), FormatOrigin: account.Assumed,
 		Sources: []model.Source{{Name: src.Name(), Kind: "config"}},
 	}}
@@ -76,11 +76,12 @@ func (b *builder) build(s section) {
 	}
 	f, ok := familyOf(s, b.model.Type, architecture)
 	if !ok {
-		b.doubt("model_type", strings.TrimSpace(b.model.Type+" "+architecture), "this kind of model is not known here")
+		kind := strings.TrimSpace(b.model.Type + " " + architecture)
+		b.doubt("model_type", kind, "no family of that name is known here: "+shorten(kind))
 		return
 	}
 	if architecture != "" && !classKnown(architecture) {
-		b.doubt("architectures", architecture, "this class is not known here; the sizes are those of its model_type, "+b.model.Type)
+		b.doubt("architectures", architecture, "the class "+shorten(architecture)+" is not known here; the sizes are those of its model_type, "+b.model.Type)
 	}
 	if b.model.Compute = s.format(); b.model.Compute == dtype.Unknown && f.converts != "" {
 		b.model.Compute, _ = dtype.Parse(f.converts)
@@ -139,7 +140,7 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 		}
 	}
 	if !ok || !stated && !inlined && !p.built {
-		b.doubt(s.path+p.key, kind, "the sizes of this part are not stated, or its kind is not known here")
+		b.doubt(s.path+p.key, kind, "the sizes of this part are not stated, or its kind is not known here: "+orElse(shorten(kind), "none is named"))
 		return own
 	}
 	f.defaults += " " + p.defaults

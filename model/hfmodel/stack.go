@@ -22,7 +22,7 @@ type site struct {
 // stackUp builds a stack of layers with what stands around them.
 func (b *builder) stackUp(s section, k *stack, at site) {
 	if k.notFor != "" && k.notFor == at.use {
-		s.has(keyVocab + "|num_decoder_layers|decoder_layers|tie_word_embeddings")
+		s.has(keyVocab + "|num_decoder_layers|decoder_layers|tie_word_embeddings|encoder_layers|encoder_ffn_dim|encoder_attention_heads")
 		return
 	}
 	s = s.derived(k.derive).renamed(k.rename)
@@ -73,7 +73,7 @@ func (s section) derived(expressions map[string]string) section {
 
 // embed adds the token embedding, or finds the one that the stack shares.
 func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
-	if k.shared {
+	if k.shared && b.embedding != model.NotTied {
 		return b.embedding
 	}
 	if k.slot["embed"] == "" {
