@@ -18,7 +18,7 @@ import (
 // SolveRequest asks for the largest value of one dimension.
 type SolveRequest struct {
 	Request
-	Field workload.Dimension // context, generated or sequences
+	Field workload.Dimension // one of SolvableFields or LayoutFields
 	// CacheRoom is the bytes for the cache on the limiting rank. Where it is
 	// given, the answer is how many whole payloads it holds, and no card is asked.
 	CacheRoom int64
@@ -42,13 +42,17 @@ const mostSequences = 1 << 20
 // mostPositions bounds the search for lengths of a model that declares none.
 const mostPositions = 1 << 24
 
-// Solve finds the largest value of a dimension that fits, over the same exact
+// Solve finds the largest value of a dimension that fits, or the fewest ranks
+// ([LayoutFields]), over the same exact
 // estimate that [Estimate] makes.
 func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
+	r.Workload.Operation = workload.Generation
+	if slices.Contains(LayoutFields(), r.Field) && r.CacheRoom == 0 {
+		return solveLayout(ctx, r)
+	}
 	if !slices.Contains(SolvableFields(), r.Field) {
 		return nil, unsolvable(r.Field)
 	}
-	r.Workload.Operation = workload.Generation
 	if r.CacheRoom > 0 {
 		return solveRoom(ctx, r)
 	}

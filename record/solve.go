@@ -1,7 +1,7 @@
 package record
 
-// Solve is the largest value of one dimension that still fits, and the estimate
-// there.
+// Solve is the largest value of one dimension that still fits, or the fewest
+// ranks, and the estimate there.
 type Solve struct {
 	Estimate
 	Solution Solution `json:"solution"`
@@ -11,6 +11,7 @@ type Solve struct {
 // the largest value that nobody can exclude.
 type Solution struct {
 	Field              string  `json:"field"`
+	Smallest           bool    `json:"smallest"` // the value is the least that fits, and open the least that nobody can exclude
 	Value              *int64  `json:"value"`
 	OpenValue          *int64  `json:"open_value"`
 	RemainderBytes     *int64  `json:"remainder_bytes"`

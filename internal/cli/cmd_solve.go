@@ -17,11 +17,12 @@ func newSolve(s *session) *cobra.Command {
 	var room, grid string
 	cmd := &cobra.Command{
 		Use:   "solve [FIELD] MODEL",
-		Short: "The largest context, generated or sequences that still fits",
+		Short: "The largest context, generated or sequences that still fits, or the fewest cards",
 		Long: `Finds the largest value of one dimension that fits on every rank in every phase,
 over the same exact estimate that the estimate command makes, and says what limits
 it. FIELD is context, generated or sequences; the others are given as flags or in
-a workload file.
+a workload file. Where FIELD is tensor_parallel, pipeline_parallel or gpus, it is the
+fewest ranks that fit.
 
 With --cache-room it counts how many whole payloads of one sequence a room on the
 limiting rank holds, and what is left of it.
@@ -30,13 +31,14 @@ With --matrix and no FIELD it answers for every combination of two of them, in
 doubling steps.`,
 		Example: `  floodmark solve context ./Llama-3.1-70B --generated 1024 --sequences 32 --tensor-parallel 8 --gpu h100
   floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB
+  floodmark solve gpus ./Llama-3.1-70B --context 8192 --generated 1024 --sequences 32 --gpu h100
   floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
 		Args: takes(1, 2, "a field and a model"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return []string{"context", "generated", "sequences"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"context", "generated", "sequences", "tensor_parallel", "pipeline_parallel", "gpus"}, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {

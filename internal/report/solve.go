@@ -15,20 +15,24 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 		return
 	}
 	name := strings.ReplaceAll(solution.Field, "_", " ")
+	not, open := "not more because ", "up to %s cannot be excluded"
+	if solution.Smallest {
+		not, open = "not fewer because ", "from %s on it cannot be excluded"
+	}
 	switch {
 	case solution.Value != nil:
 		b.WriteString(paragraph(s, "  ", s.verdict("fits", fmt.Sprintf("%s %s", name, bytesize.Group(*solution.Value)))+" · "+solvedFor(d)))
 	case solution.OpenValue != nil:
-		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; up to %s cannot be excluded", name, bytesize.Group(*solution.OpenValue)))+" · "+solvedFor(d)))
+		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; "+open, name, bytesize.Group(*solution.OpenValue)))+" · "+solvedFor(d)))
 	default:
 		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no "+name+" fits")+" · "+solvedFor(d)))
 	}
 	if left := s.amount(quantity{solution.RemainderBytes, solution.RemainderLowBytes, solution.RemainderHighBytes}); left != unknown {
 		b.WriteString(paragraph(s, "  ", "left over: "+left))
 	}
-	b.WriteString(paragraph(s, "  ", "not more because "+solution.LimitReason))
-	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue > *solution.Value {
-		b.WriteString(paragraph(s, "  ", fmt.Sprintf("up to %s cannot be excluded", bytesize.Group(*solution.OpenValue))))
+	b.WriteString(paragraph(s, "  ", not+solution.LimitReason))
+	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue != *solution.Value {
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf(open, bytesize.Group(*solution.OpenValue))))
 	}
 	if solution.RoomBytes == nil {
 		b.WriteString("\n")
