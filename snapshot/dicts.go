@@ -10,7 +10,7 @@ import (
 // come at once, so one that comes twice is another form than PyTorch's.
 func (b *builder) SetItems(dict pickle.Value, items []pickle.Value) (pickle.Value, error) {
 	if c := classOf(dict); c != classEmpty && c != classUninteresting && c != classNumbers {
-		return pickle.Value{}, source.InField("", b.row.kind, "is a dict whose keys come in two parts")
+		return pickle.Value{}, source.InField("", "", "is a dict whose keys come in two parts")
 	}
 	r := &b.row
 	r.set, r.bad = 0, nil
@@ -21,6 +21,9 @@ func (b *builder) SetItems(dict pickle.Value, items []pickle.Value) (pickle.Valu
 		if f == fieldUnknown {
 			b.strange = append(b.strange, key)
 			continue
+		}
+		if r.has(f) && f != fieldConf {
+			return pickle.Value{}, source.InField("", f.key(), "stands twice in one dict")
 		}
 		r.set |= 1 << f
 		r.values[f] = items[i+1]
@@ -57,20 +60,33 @@ func (b *builder) classify(items []pickle.Value) (uint64, error) {
 		return b.known("settings", (*builder).allocatorSettings)
 	}
 	r.kind = "dict"
-	if n, ok := b.pairs(items); ok {
+	if n, ok := b.pairs(items); ok && len(b.numbers) < maxNumbers {
 		b.numbers = append(b.numbers, n)
 		return reference(classNumbers, len(b.numbers)-1), nil
 	}
 	return reference(classUninteresting, 0), nil
 }
 
-// known makes a row of one kind and counts the keys that are not of it.
+// maxNumbers bounds the dicts of numbers that are kept; a file has one.
+const maxNumbers = 64
+
+// known makes a row of one kind and counts the keys that are not of it. Frames
+// are as many rows as are different.
 func (b *builder) known(kind string, make func(*builder) (uint64, error)) (uint64, error) {
 	b.row.kind = kind
 	for _, key := range b.strange {
 		b.unknown.add(kind, key)
 	}
-	return make(b)
+	rows := 1
+	frames := len(b.stacks.table.Frames)
+	ref, err := make(b)
+	if kind == "frame" {
+		rows = len(b.stacks.table.Frames) - frames
+	}
+	if err == nil {
+		err = b.take(rows)
+	}
+	return ref, err
 }
 
 func (b *builder) entry() (uint64, error) {
@@ -117,7 +133,7 @@ func (b *builder) segment() (uint64, error) {
 	}
 	device := r.integer(fieldDevice, 0)
 	if device < 0 || device > maxDevice {
-		return 0, source.InField("", "segment.device", "is %d, expected an ordinal from 0 to %d", device, maxDevice)
+		return 0, source.InField("", fieldDevice.key(), "is %d, expected an ordinal from 0 to %d", device, maxDevice)
 	}
 	s.Device = int32(device)
 	rows, err := b.list(fieldBlocks, classBlocks)
@@ -132,7 +148,7 @@ func (b *builder) segment() (uint64, error) {
 }
 
 // maxDevice bounds device ordinals; a node has some tens of devices.
-const maxDevice = 1<<16 - 1
+const maxDevice = 1<<10 - 1
 
 // place gives blocks without an address theirs: PyTorch 2.0 writes them in
 // order, and leaves no gap.
@@ -156,6 +172,9 @@ func (b *builder) count(s *Segment) {
 		if block.State != Inactive && !b.row.has(fieldActiveSize) {
 			s.Active += block.Size
 		}
+		if !b.row.has(fieldRequestedSize) {
+			s.Requested += block.Requested
+		}
 	}
 }
 
@@ -165,30 +184,42 @@ func (b *builder) block() (uint64, error) {
 	name := b.strings.At(r.text(fieldState))
 	state, ok := stateNamed(name)
 	if !ok && r.bad == nil {
-		return 0, source.InField("", "block.state", "is %.40q, expected inactive, active_allocated or active_pending_free", name)
+		return 0, source.InField("", fieldState.key(), "is %.40q, expected inactive, active_allocated or active_pending_free", name)
 	}
 	block := Block{
 		Address: r.handle(fieldAddress), placed: r.has(fieldAddress),
 		Size: r.size(fieldSize), Requested: r.size(fieldRequestedSize),
 		Stack: b.stack(fieldFrames), State: state,
 	}
-	if v := r.values[fieldHistory]; r.has(fieldHistory) && classOf(v) == classHistories {
-		owner := b.histories[indexOf(v)]
-		if !r.has(fieldRequestedSize) {
-			block.Requested = owner.requested
-		}
-		if block.Stack == timeline.NoStack {
-			block.Stack = owner.stack
-		}
-	} else if !r.has(fieldRequestedSize) {
-		block.Requested = block.Size
-	}
+	field := b.owner(&block)
 	if state == Inactive {
 		// What the file has here is left over from the last owner.
 		block.Requested = 0
 	}
+	if block.Requested > block.Size && r.bad == nil {
+		return 0, source.InField("", field, "is %d, more than the %d bytes of the block", block.Requested, block.Size)
+	}
 	b.blocks = append(b.blocks, block)
 	return reference(classBlock, len(b.blocks)-1), nil
+}
+
+// owner adds what PyTorch 2.0 writes as the owners of a block, the last one
+// first, and names the field that has the requested size.
+func (b *builder) owner(block *Block) (field string) {
+	r := &b.row
+	field = fieldRequestedSize.key()
+	if v := r.values[fieldHistory]; r.has(fieldHistory) && classOf(v) == classHistories {
+		owner := b.histories[indexOf(v)]
+		if block.Stack == timeline.NoStack {
+			block.Stack = owner.stack
+		}
+		if !r.has(fieldRequestedSize) {
+			block.Requested, field = owner.requested, "history[0].real_size"
+		}
+	} else if !r.has(fieldRequestedSize) {
+		block.Requested = block.Size
+	}
+	return field
 }
 
 func (b *builder) history() (uint64, error) {

@@ -48,7 +48,7 @@ func (e *entries) grow() {
 	n := len(e.Action)
 	room := max(2*n, 1<<10)
 	if done := e.progress(); n >= 1<<14 && done > 0 {
-		room = min(max(int(float64(n)/done*1.1), n+n/4), 8*n)
+		room = min(max(int(float64(n)/done*1.1), n+n/4), 4*n)
 	}
 	e.Action = resized(e.Action, room)
 	e.Addr = resized(e.Addr, room)

@@ -52,7 +52,7 @@ func (b *builder) fill(s *Snapshot, t top) error {
 	if err != nil {
 		return err
 	}
-	s.Segments = cut(b.segments, segments)
+	s.Segments, s.NoSegments = cut(b.segments, segments), t.segments.Kind() == pickle.None
 	host, err := b.spanOf(t.hostSegments, "host_segments", classSegments)
 	if err != nil {
 		return err
@@ -86,33 +86,59 @@ func (b *builder) tracesOf(v pickle.Value, name string) ([]Trace, error) {
 	return []Trace{b.entries.part(rows)}, nil
 }
 
-// checkSums refuses sizes whose sum could overflow: everything that adds sizes
-// later then need not ask.
+// sizes adds up every size of a file, of whatever, so that whoever adds some of
+// them later need not ask whether the sum fits.
+type sizes struct {
+	sum int64
+	err error
+}
+
+// maxSum is 60 bits.
+const maxSum = math.MaxInt64 / 8
+
+func (z *sizes) add(n int64, field func() string) {
+	if total, ok := bytesize.Add(z.sum, n); ok && total <= maxSum {
+		z.sum = total
+	} else if z.err == nil {
+		z.err = source.InField("", field(), "is %d: the sizes add up to more than 60 bits", n)
+	}
+}
+
+// checkSums refuses sizes whose sum could overflow.
 func (s *Snapshot) checkSums() error {
-	var sum int64
-	add := func(n int64) bool {
-		total, ok := bytesize.Add(sum, n)
-		sum = total
-		return ok && sum <= math.MaxInt64/8
-	}
-	for i, segment := range s.Segments {
-		if !add(segment.Total) {
-			return source.InField("", fmt.Sprintf("segments[%d].total_size", i), "is %d: the sizes add up to more than 60 bits", segment.Total)
-		}
-	}
-	for _, block := range s.Blocks {
-		if !add(block.Size) || !add(block.Requested) {
-			return source.InField("", "block.size", "is %d: the sizes add up to more than 60 bits", block.Size)
-		}
-	}
-	for d, t := range s.Traces {
-		for i, size := range t.Size {
-			if !add(size) {
-				return source.InField("", fmt.Sprintf("device_traces[%d][%d].size", d, i), "is %d: the sizes add up to more than 60 bits", size)
+	var z sizes
+	s.addSegments(&z, "segments", s.Segments)
+	s.addSegments(&z, "host_segments", s.HostSegments)
+	for _, list := range []struct {
+		name   string
+		traces []Trace
+	}{{"device_traces", s.Traces}, {"host_traces", s.HostTraces}} {
+		for d, t := range list.traces {
+			for i, size := range t.Size {
+				z.add(size, func() string { return fmt.Sprintf("%s[%d][%d].size", list.name, d, i) })
 			}
 		}
 	}
-	return nil
+	return z.err
+}
+
+func (s *Snapshot) addSegments(z *sizes, name string, segments []Segment) {
+	for i, segment := range segments {
+		add := func(n int64, f field) {
+			z.add(n, func() string { return fmt.Sprintf("%s[%d].%s", name, i, f.key()) })
+		}
+		add(segment.Total, fieldTotalSize)
+		for k, block := range s.Blocks[segment.First : segment.First+segment.Count] {
+			add := func(n int64, f field) {
+				z.add(n, func() string { return fmt.Sprintf("%s[%d].blocks[%d].%s", name, i, k, f.key()) })
+			}
+			add(block.Size, fieldSize)
+			add(block.Requested, fieldRequestedSize)
+		}
+		add(segment.Allocated, fieldAllocatedSize)
+		add(segment.Active, fieldActiveSize)
+		add(segment.Requested, fieldRequestedSize)
+	}
 }
 
 func (s *Snapshot) warn(code, format string, args ...any) {

@@ -2,8 +2,10 @@ package snapshot
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,36 +114,51 @@ func TestMalformed(t *testing.T) {
 	blocks := func(b ...any) object { return segment(member{"blocks", array(b)}) }
 	huge := 1 << 60
 	twice := object{{"action", "snapshot"}}
+	free := object{{"size", 512}, {"requested_size", 4096}, {"state", "inactive"}} // what its last owner left
 	for name, c := range map[string]struct {
 		value any
 		says  string
 	}{
-		"an entry without an address":        {trace(object{{"action", "alloc"}, {"size", 1}}), "entry.addr: is missing"},
-		"an entry without a size":            {trace(object{{"action", "alloc"}, {"addr", 1}}), "entry.size: is missing"},
-		"a negative size":                    {trace(entryOf("alloc", 1, -1)), "entry.size: is a int, expected a number of bytes from 0"},
-		"a size that is text":                {trace(object{{"action", "alloc"}, {"addr", 1}, {"size", "1"}}), "entry.size: is a str"},
-		"an action that is a number":         {trace(object{{"action", 1}}), "entry.action: is a int, expected a string"},
-		"frames that are text":               {trace(entryOf("alloc", 1, 1, member{"frames", "main"})), "entry.frames: is a str, expected a list of frames"},
-		"a frame that is text":               {trace(entryOf("alloc", 1, 1, member{"frames", array{frame("a", 1), "b"}})), "a list of frames: holds a str"},
-		"a pool of three":                    {trace(entryOf("alloc", 1, 1, member{"pool_id", array{1, 2, 3}})), "entry.pool_id: is a list, expected two integers"},
-		"an entry in two places":             {trace(&twice, &twice), "stands in two places"},
-		"entries and others":                 {trace(entryOf("alloc", 1, 1), "x"), "holds a str, expected more of the same"},
-		"traces that are no lists":           {object{{"device_traces", array{1}}}, "device_traces: is a list of another form"},
-		"traces and others":                  {object{{"device_traces", array{array{}, 1}}}, "device_traces: holds a int, expected a list of entries"},
-		"a state that nobody knows":          {blocks(object{{"size", 1}, {"state", "borrowed"}}), `block.state: is "borrowed"`},
-		"a block without a size":             {blocks(object{{"state", "inactive"}}), "block.size: is missing"},
-		"blocks that are no list":            {segment(member{"blocks", 1}), "segment.blocks: is a int"},
-		"blocks that are something else":     {segment(member{"blocks", array{1, "x"}}), "segment.blocks: is a list of another form"},
-		"a segment without an address":       {object{{"segments", array{object{{"total_size", 1}}}}}, "segment.address: is missing"},
-		"a device far away":                  {segment(member{"device", 1 << 40}), "segment.device: is 1099511627776"},
-		"segments that are text":             {object{{"segments", "none"}}, "segments: is a str"},
-		"annotations that are text":          {object{{"segments", array{}}, {"external_annotations", "none"}}, "external_annotations: is a str"},
+		"an entry without an address":        {trace(object{{"action", "alloc"}, {"size", 1}}), "device_traces[0][0].addr: is missing"},
+		"an entry without a size":            {trace(object{{"action", "alloc"}, {"addr", 1}}), "device_traces[0][0].size: is missing"},
+		"a negative size":                    {trace(entryOf("alloc", 1, -1)), "device_traces[0][0].size: is -1, expected a number of bytes from 0"},
+		"a size that is text":                {trace(object{{"action", "alloc"}, {"addr", 1}, {"size", "1"}}), `device_traces[0][0].size: is the string "1", expected`},
+		"an action that is a number":         {trace(object{{"action", 1}}), "device_traces[0][0].action: is 1, expected a string"},
+		"frames that are text":               {trace(entryOf("alloc", 1, 1, member{"frames", "main"})), `device_traces[0][0].frames: is the string "main", expected a list of frames`},
+		"a frame that is text":               {trace(entryOf("alloc", 1, 1, member{"frames", array{frame("a", 1), "b"}})), `device_traces[0][0].frames: holds the string "b", expected a frame`},
+		"a pool of three":                    {trace(entryOf("alloc", 1, 1, member{"pool_id", array{1, 2, 3}})), "device_traces[0][0].pool_id: is a list, expected two integers"},
+		"an entry in two places":             {trace(&twice, &twice), "device_traces[0]: holds a dict that stands in two places"},
+		"entries and others":                 {trace(entryOf("alloc", 1, 1), "x"), `device_traces[0]: holds the string "x", expected more of the same`},
+		"traces that are no lists":           {object{{"device_traces", array{1}}}, "device_traces: is a list, expected a list of dicts"},
+		"traces and others":                  {object{{"device_traces", array{array{}, 1}}}, "device_traces: holds 1, expected a list of entries"},
+		"a state that nobody knows":          {blocks(object{{"size", 1}, {"state", "borrowed"}}), `segments[0].blocks[0].state: is "borrowed"`},
+		"a block without a size":             {blocks(object{{"state", "inactive"}}), "segments[0].blocks[0].size: is missing"},
+		"blocks that are no list":            {segment(member{"blocks", 1}), "segments[0].blocks: is 1, expected a list"},
+		"blocks that are something else":     {segment(member{"blocks", array{1, "x"}}), "segments[0].blocks: is a list, expected a list of dicts"},
+		"a segment without an address":       {object{{"segments", array{object{{"total_size", 1}}}}}, "segments[0].address: is missing"},
+		"a device far away":                  {segment(member{"device", 1 << 40}), "segments[0].device: is 1099511627776"},
+		"segments that are text":             {object{{"segments", "none"}}, `segments: is the string "none"`},
+		"annotations that are text":          {object{{"segments", array{}}, {"external_annotations", "none"}}, `external_annotations: is the string "none"`},
 		"sizes beyond 60 bits":               {trace(entryOf("alloc", 1, huge), entryOf("alloc", 2, huge)), "device_traces[0][0].size: is 1152921504606846976: the sizes add up to more than 60 bits"},
-		"a block of a size beyond 60 bits":   {blocks(object{{"size", huge}, {"state", "inactive"}}), "block.size: is 1152921504606846976"},
+		"a block of a size beyond 60 bits":   {blocks(object{{"size", huge}, {"state", "inactive"}}), "segments[0].blocks[0].size: is 1152921504606846976"},
 		"a segment of a size beyond 60 bits": {object{{"segments", array{object{{"address", 1}, {"total_size", huge}}}}}, "segments[0].total_size: is 1152921504606846976"},
+		"counters beyond 60 bits": {object{{"segments", array{
+			object{{"address", 1}, {"total_size", 512}, {"allocated_size", math.MaxInt64}}, object{{"address", 2}, {"total_size", 512}, {"allocated_size", 512}}}}},
+			"segments[0].allocated_size: is 9223372036854775807: the sizes add up to more than 60 bits"},
+		"active_size beyond 60 bits":       {segment(member{"active_size", math.MaxInt64}), "segments[0].active_size: is 9223372036854775807"},
+		"requested_size beyond 60 bits":    {segment(member{"requested_size", math.MaxInt64}), "segments[0].requested_size: is 9223372036854775807"},
+		"a request larger than its block":  {blocks(free, object{{"size", 512}, {"requested_size", 513}, {"state", "active_allocated"}}), "segments[0].blocks[1].requested_size: is 513, more than the 512 bytes of the block"},
+		"the same, while its free waits":   {blocks(object{{"size", 512}, {"requested_size", 513}, {"state", "active_pending_free"}}), "segments[0].blocks[0].requested_size: is 513"},
+		"the same, in PyTorch 2.0's form":  {blocks(object{{"size", 512}, {"state", "active_allocated"}, {"history", array{object{{"real_size", 513}, {"addr", 1}}}}}), "segments[0].blocks[0].history[0].real_size: is 513"},
+		"two lists of segments":            {object{{"segments", array{}}, {"device_traces", array{}}, {"segments", array{}}}, "segments: stands twice in one dict"},
+		"two sizes of an entry, far down":  {trace(append(slices.Repeat([]any{entryOf("alloc", 1, 1)}, 2500), entryOf("alloc", 1, 1, member{"size", 2}))...), "device_traces[0][2500].size: stands twice in one dict"},
+		"an entry of the second device":    {object{{"device_traces", array{array{entryOf("alloc", 1, 1)}, array{entryOf("alloc", 1, 1), entryOf("alloc", 1, -5)}}}}, "device_traces[1][1].size: is -5"},
+		"a line of a frame that is a text": {trace(entryOf("alloc", 1, 1, member{"frames", array{object{{"name", "f"}, {"line", "x"}}}})), `device_traces[0][0].frames[0].line: is the string "x", expected an integer`},
+		"a setting that is a text":         {object{{"segments", array{}}, {"allocator_settings", object{{"max_split_size", "x"}}}}, `allocator_settings.max_split_size: is the string "x"`},
+		"traces of more devices than are":  {object{{"segments", array{}}, {"device_traces", slices.Repeat(array{array{}}, 1025)}}, "device_traces: holds the traces of 1025 devices, more than the 1024"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, f := range []form{forms()[3], forms()[6]} {
+			for _, f := range []form{forms()[0], forms()[3], forms()[5], forms()[6]} {
 				if f.name == "JSON" && name == "an entry in two places" {
 					continue
 				}

@@ -3,8 +3,11 @@ package snapshot
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"floodmark/internal/pickle"
 	"floodmark/internal/source"
@@ -41,6 +44,7 @@ func firstJSONKey(head []byte) (string, bool) {
 // from opcodes.
 type jsonMachine struct {
 	d       *json.Decoder
+	tokens  *tokens
 	name    string
 	b       *builder
 	stack   []pickle.Value
@@ -55,10 +59,33 @@ type jsonOpen struct {
 	first int // its items are stack[first:]
 }
 
+// tokens is a stream that ends where a token grows beyond what one may have:
+// the decoder holds a whole one.
+type tokens struct {
+	r    io.Reader
+	name string
+	read int64
+	most int64
+}
+
+// maxToken bounds a string, as in a pickle, with what is read ahead.
+const maxToken = 4 << 20
+
+func (t *tokens) Read(p []byte) (int, error) {
+	if t.read > t.most {
+		return 0, source.AtByte(t.name, t.read, "a string or number is longer than the %d bytes that one may have", maxToken)
+	}
+	n, err := t.r.Read(p[:min(len(p), 64<<10)])
+	t.read += int64(n)
+	return n, err
+}
+
 func readJSON(r io.Reader, name string, b *builder) (pickle.Value, error) {
-	m := &jsonMachine{d: json.NewDecoder(r), name: name, b: b}
+	t := &tokens{r: r, name: name, most: maxToken}
+	m := &jsonMachine{d: json.NewDecoder(t), tokens: t, name: name, b: b}
 	m.d.UseNumber()
 	for !m.hasRoot {
+		t.most = m.d.InputOffset() + maxToken
 		token, err := m.d.Token()
 		if err != nil {
 			return pickle.Value{}, m.wrap("is not JSON", err)
@@ -67,7 +94,14 @@ func readJSON(r io.Reader, name string, b *builder) (pickle.Value, error) {
 			return pickle.Value{}, err
 		}
 	}
-	return m.root, nil
+	return m.root, m.measureRest()
+}
+
+// measureRest counts what was read beyond the root, blanks aside.
+func (m *jsonMachine) measureRest() error {
+	rest, err := io.ReadAll(m.d.Buffered())
+	m.b.beyond = int64(len(bytes.TrimLeft(rest, " \t\r\n")))
+	return err
 }
 
 func (m *jsonMachine) take(token json.Token) error {
@@ -81,13 +115,22 @@ func (m *jsonMachine) take(token json.Token) error {
 		}
 		return m.end()
 	case string:
-		return m.add(pickle.Text(m.b.strings.Intern([]byte(t))))
+		return m.text(t)
 	case bool:
 		return m.add(pickle.Truth(t))
 	case json.Number:
 		return m.number(string(t))
 	}
 	return m.add(pickle.Nothing())
+}
+
+// text is a string; as many different ones are allowed as rows are.
+func (m *jsonMachine) text(t string) error {
+	index := m.b.strings.Intern([]byte(t))
+	if m.b.strings.Len() > m.b.most {
+		return source.AtByte(m.name, m.d.InputOffset(), "%d different strings are more than a snapshot of this length needs", m.b.strings.Len())
+	}
+	return m.add(pickle.Text(index))
 }
 
 func (m *jsonMachine) number(text string) error {
@@ -137,7 +180,7 @@ func (m *jsonMachine) flush() error {
 		made = m.b.SetItems
 	}
 	if top.value, err = made(top.value, items); err != nil {
-		return m.wrap("is not a snapshot", err)
+		return m.located(err)
 	}
 	m.stack = m.stack[:top.first]
 	return nil
@@ -150,6 +193,31 @@ func (m *jsonMachine) end() error {
 	v := m.open[len(m.open)-1].value
 	m.open = m.open[:len(m.open)-1]
 	return m.add(v)
+}
+
+// located gives an error of the builder its place.
+func (m *jsonMachine) located(err error) error {
+	var format *source.FormatError
+	if !errors.As(err, &format) {
+		return m.wrap("is refused", err)
+	}
+	placed := *format
+	placed.File, placed.Offset, placed.Field = m.name, m.d.InputOffset(), pickle.Join(m.path(), format.Field)
+	return &placed
+}
+
+// path is where the innermost array or object stands.
+func (m *jsonMachine) path() string {
+	var b strings.Builder
+	for i, o := range m.open[:len(m.open)-1] {
+		next := m.open[i+1].first
+		if o.value.Kind() == pickle.Dict {
+			b.WriteString("." + m.b.strings.At(m.stack[next-1].Index()))
+			continue
+		}
+		fmt.Fprintf(&b, "[%d]", m.b.Count(o.value)+next-o.first)
+	}
+	return strings.TrimPrefix(b.String(), ".")
 }
 
 func (m *jsonMachine) wrap(msg string, err error) error {

@@ -32,17 +32,27 @@ func (b *builder) Append(list pickle.Value, items []pickle.Value) (pickle.Value,
 	case items[0].Kind() == pickle.List && (first == classEmpty || first == classEntries):
 		ref, err = b.appendTraces(list, items)
 	default:
-		ref = b.appendOther(list, items)
+		ref, err = b.appendOther(list, items)
 	}
 	return pickle.ListRef(ref), err
 }
 
-func (b *builder) appendOther(list pickle.Value, items []pickle.Value) uint64 {
+func (b *builder) appendOther(list pickle.Value, items []pickle.Value) (uint64, error) {
 	if p, ok := poolOf(items); ok && classOf(list) == classEmpty {
-		return reference(classPool, int(b.pools.index(p)))
+		return b.poolRef(p)
 	}
-	return reference(classUninteresting, 0)
+	return reference(classUninteresting, 0), nil
 }
+
+// poolRef is what stands for a pool; a new one is a row.
+func (b *builder) poolRef(p Pool) (uint64, error) {
+	before := len(b.pools.list)
+	index := b.pools.index(p)
+	return reference(classPool, int(index)), b.take(len(b.pools.list) - before)
+}
+
+// framesARow is how many frames of a stack take as much memory as a row.
+const framesARow = 16
 
 func (b *builder) appendFrames(list pickle.Value, items []pickle.Value) (uint64, error) {
 	scratch := b.stacks.scratch[:0]
@@ -51,16 +61,23 @@ func (b *builder) appendFrames(list pickle.Value, items []pickle.Value) (uint64,
 	case classStack:
 		scratch = append(scratch, b.stacks.table.Stack(uint32(indexOf(list)))...)
 	default:
-		return 0, b.misplaced("a list", items[0], "more of the same")
+		return 0, b.misplaced(items[0], "more of the same")
 	}
 	for _, v := range items {
 		if v.Kind() != pickle.Dict || classOf(v) != classFrame {
-			return 0, b.misplaced("a list of frames", v, "a frame")
+			return 0, b.misplaced(v, "a frame")
 		}
 		scratch = append(scratch, uint32(indexOf(v)))
 	}
 	b.stacks.scratch = scratch
-	return reference(classStack, int(b.stacks.intern(scratch))), nil
+	before := b.stacks.table.Len()
+	stack := b.stacks.intern(scratch)
+	if b.stacks.table.Len() > before {
+		if err := b.take(1 + len(scratch)/framesARow); err != nil {
+			return 0, err
+		}
+	}
+	return reference(classStack, int(stack)), nil
 }
 
 // appendRows takes rows that follow one another: a list is then a span.
@@ -68,19 +85,22 @@ func (b *builder) appendRows(list pickle.Value, items []pickle.Value, of, result
 	index := len(b.spans)
 	switch classOf(list) {
 	case classEmpty:
+		if err := b.take(1); err != nil {
+			return 0, err
+		}
 		b.spans = append(b.spans, span{first: indexOf(items[0])})
 	case result:
 		index = indexOf(list)
 	default:
-		return 0, b.misplaced("a list", items[0], "more of the same")
+		return 0, b.misplaced(items[0], "more of the same")
 	}
 	s := &b.spans[index]
 	for _, v := range items {
 		if classOf(v) != of || v.Kind() != pickle.Dict {
-			return 0, b.misplaced("a list", v, "more of the same")
+			return 0, b.misplaced(v, "more of the same")
 		}
 		if indexOf(v) != s.first+s.count {
-			return 0, source.InField("", b.row.kind, "stands in two places of the file")
+			return 0, source.InField("", "", "holds a dict that stands in two places of the file")
 		}
 		s.count++
 	}
@@ -95,7 +115,7 @@ func (b *builder) appendTraces(list pickle.Value, items []pickle.Value) (uint64,
 	case classTraces:
 		index = indexOf(list)
 	default:
-		return 0, b.misplaced("a list", items[0], "more of the same")
+		return 0, b.misplaced(items[0], "more of the same")
 	}
 	for _, v := range items {
 		switch c := classOf(v); {
@@ -104,8 +124,11 @@ func (b *builder) appendTraces(list pickle.Value, items []pickle.Value) (uint64,
 		case c == classEntries:
 			b.traces[index] = append(b.traces[index], b.spans[indexOf(v)])
 		default:
-			return 0, b.misplaced("device_traces", v, "a list of entries")
+			return 0, b.misplaced(v, "a list of entries")
 		}
+	}
+	if n := len(b.traces[index]); n > maxDevice+1 {
+		return 0, source.InField("", "", "holds the traces of %d devices, more than the %d that a process may have", n, maxDevice+1)
 	}
 	return reference(classTraces, index), nil
 }
@@ -116,7 +139,7 @@ func (b *builder) list(f field, want class) (span, error) {
 	if !b.row.has(f) {
 		return span{}, nil
 	}
-	return b.spanOf(b.row.values[f], b.row.kind+"."+f.key(), want)
+	return b.spanOf(b.row.values[f], f.key(), want)
 }
 
 func (b *builder) spanOf(v pickle.Value, name string, want class) (span, error) {
@@ -126,7 +149,7 @@ func (b *builder) spanOf(v pickle.Value, name string, want class) (span, error) 
 	case v.Kind() == pickle.List && classOf(v) == want:
 		return b.spans[indexOf(v)], nil
 	}
-	return span{}, source.InField("", name, "is a %s of another form than PyTorch's list of dicts", v.Kind())
+	return span{}, source.InField("", name, "is %s, expected a list of dicts as PyTorch writes them", b.row.shown(v))
 }
 
 func (b *builder) pool(f field) uint32 {
@@ -159,6 +182,19 @@ func (b *builder) pairs(items []pickle.Value) ([]Roundup, bool) {
 	return list, true
 }
 
-func (b *builder) misplaced(where string, v pickle.Value, want string) error {
-	return source.InField("", where, "holds a %s, expected %s", v.Kind(), want)
+func (b *builder) misplaced(v pickle.Value, want string) error {
+	return source.InField("", "", "holds %s, expected %s", b.row.shown(v), want)
+}
+
+// Count implements [pickle.Counter].
+func (b *builder) Count(list pickle.Value) int {
+	switch i := indexOf(list); classOf(list) {
+	case classStack:
+		return len(b.stacks.table.Stack(uint32(i)))
+	case classEntries, classSegments, classBlocks, classAnnotations:
+		return b.spans[i].count
+	case classTraces:
+		return len(b.traces[i])
+	}
+	return 0
 }

@@ -22,9 +22,9 @@ type Interval struct {
 // maxNesting bounds how many intervals are open at once.
 const maxNesting = 64
 
-// name finds the intervals, and makes phases of those whose name means one.
-func (r *Recording) name(s *Snapshot) {
-	r.Intervals = append(r.Intervals, r.annotated(s)...)
+// name finds the intervals of a device with those annotations, and makes phases of those whose name means one.
+func (r *Recording) name(s *Snapshot, annotations []Annotation) {
+	r.Intervals = append(r.Intervals, r.annotated(annotations)...)
 	r.Intervals = append(r.Intervals, r.runs(s)...)
 	slices.SortStableFunc(r.Intervals, func(a, b Interval) int {
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.Last, a.Last))
@@ -34,16 +34,13 @@ func (r *Recording) name(s *Snapshot) {
 
 // annotated pairs each START with the next END of the same name, the innermost
 // first. One that never ends lasts to the end of the trace.
-func (r *Recording) annotated(s *Snapshot) []Interval {
+func (r *Recording) annotated(annotations []Annotation) []Interval {
 	if r.Trace.Time == nil {
 		return nil
 	}
 	var list []Interval
 	open := map[string][]int{} // name → indexes into list, innermost last
-	for _, a := range s.Annotations {
-		if int(a.Device) != r.Timeline.Device {
-			continue
-		}
+	for _, a := range annotations {
 		if a.Start {
 			open[a.Name] = append(open[a.Name], len(list))
 			list = append(list, Interval{Name: a.Name, First: r.entryAt(a.Time), Last: r.Trace.Len()})

@@ -30,7 +30,11 @@ type Recording struct {
 	// Failures is parallel to Timeline.Failures.
 	Failures []Failure
 	Segments []Segment // of this device, by address
-	End      Levels    // by the counters of Segments
+	// End is by the counters of Segments. Where a file has none EndKnown is false,
+	// and End is a lower bound: what the trace leaves. So are all levels then, for
+	// what lived before the trace and what the driver had given are not in it.
+	End      Levels
+	EndKnown bool
 	// Intervals are the parts of the trace that have a name, by their beginning.
 	// Timeline.Phases follow one another and are made of those that name a phase.
 	Intervals []Interval
@@ -63,6 +67,10 @@ func (s *Snapshot) Recordings() []*Recording {
 	for _, segment := range s.Segments {
 		byDevice[segment.Device] = append(byDevice[segment.Device], segment)
 	}
+	annotations := map[int][]Annotation{}
+	for _, a := range s.Annotations {
+		annotations[int(a.Device)] = append(annotations[int(a.Device)], a)
+	}
 	devices := make([]int32, 0, len(s.Traces))
 	for d := range s.Traces {
 		devices = append(devices, int32(d))
@@ -84,6 +92,7 @@ func (s *Snapshot) Recordings() []*Recording {
 			trace = &s.Traces[d]
 		}
 		list[i] = s.record(int(d), byDevice[d], trace, streams)
+		list[i].name(s, annotations[int(d)])
 	}
 	return list
 }
@@ -110,51 +119,11 @@ func (s *Snapshot) record(device int, segments []Segment, trace *Trace, streams 
 	r := &Recording{Trace: trace, Segments: segments}
 	r.Timeline = timeline.Timeline{Device: device, Streams: streams, Stacks: s.Stacks}
 	r.measureEnd(s)
-	t := tracker{s: s, r: r, live: map[uint64]uint32{}}
+	t := tracker{s: s, r: r, live: newAddresses()}
 	t.follow()
 	t.reconcile()
 	t.conclude()
-	r.name(s)
 	return r
-}
-
-// measureEnd adds up the segments' own counters, which every version writes,
-// and tells where their blocks say something else.
-func (r *Recording) measureEnd(s *Snapshot) {
-	unfilled, differ := 0, 0
-	for _, segment := range r.Segments {
-		var size int64
-		var of Levels
-		for _, block := range s.Blocks[segment.First : segment.First+segment.Count] {
-			size += block.Size
-			of.Requested += block.Requested
-			if block.State != Inactive {
-				of.Active += block.Size
-			}
-			if block.State == Allocated {
-				of.Allocated += block.Size
-			}
-		}
-		r.End.Reserved += segment.Total
-		r.End.Requested += of.Requested
-		r.End.Allocated += segment.Allocated
-		r.End.Active += segment.Active
-		if size != segment.Total {
-			unfilled++
-		}
-		if of.Allocated != segment.Allocated || of.Active != segment.Active {
-			differ++
-		}
-	}
-	r.reserved = r.End.Reserved
-	for i, action := range r.Trace.Action {
-		r.reserved -= action.reserves() * r.Trace.Size[i]
-	}
-	r.warn(unfilled, "blocks_do_not_fill_segment", "segments have blocks that do not add up to their total_size")
-	r.warn(differ, "blocks_contradict_segment", "segments have blocks that do not add up to their allocated_size or active_size; the levels at the end are those of the segments")
-	if r.reserved < 0 {
-		r.warn(1, "reserved_contradicts", "trace takes more memory from the driver than the segments hold at the end")
-	}
 }
 
 // warn adds a warning about so many things.

@@ -1,6 +1,9 @@
 package snapshot
 
 import (
+	"fmt"
+	"strconv"
+
 	"floodmark/internal/pickle"
 	"floodmark/internal/source"
 )
@@ -8,7 +11,8 @@ import (
 // row is the fields of the dict that is being read. Its getters remember the
 // first field that has the wrong kind.
 type row struct {
-	kind   string // of the dict, for messages
+	kind   string // of the dict, to count unknown keys by
+	texts  *pickle.Strings
 	set    uint64 // bit f: the dict has field f
 	values [fieldCount]pickle.Value
 	bad    error
@@ -28,8 +32,33 @@ func (r *row) any(fields ...field) bool {
 
 func (r *row) wrong(f field, want string) {
 	if r.bad == nil {
-		r.bad = source.InField("", r.kind+"."+f.key(), "is a %s, expected %s", r.values[f].Kind(), want)
+		r.bad = source.InField("", f.key(), "is %s, expected %s", r.shown(r.values[f]), want)
 	}
+}
+
+// shown is a value in a message: what it is, or of what kind.
+func (r *row) shown(v pickle.Value) string {
+	switch v.Kind() {
+	case pickle.Int:
+		n, _ := v.Int()
+		return strconv.FormatInt(n, 10)
+	case pickle.Uint:
+		n, _ := v.Uint()
+		return strconv.FormatUint(n, 10)
+	case pickle.Float:
+		x, _ := v.Float()
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case pickle.String:
+		return fmt.Sprintf("the string %.40q", r.texts.At(v.Index()))
+	case pickle.None:
+		return "None"
+	case pickle.Bool:
+		if n, _ := v.Int(); n != 0 {
+			return "True"
+		}
+		return "False"
+	}
+	return "a " + v.Kind().String()
 }
 
 // size is a number of bytes; 0 when the dict does not have it.
@@ -107,6 +136,6 @@ func (r *row) text(f field) uint32 {
 // require remembers a field that must be there and is not.
 func (r *row) require(f field) {
 	if !r.has(f) && r.bad == nil {
-		r.bad = source.InField("", r.kind+"."+f.key(), "is missing")
+		r.bad = source.InField("", f.key(), "is missing")
 	}
 }

@@ -12,6 +12,7 @@ type Snapshot struct {
 	Segments    []Segment
 	Blocks      []Block // of all segments, in the order of the segments
 	Traces      []Trace // by device ordinal; an empty one where nothing was recorded
+	NoSegments  bool    // the file has no list of segments: what is held is not known
 	Annotations []Annotation
 	Settings    *Settings // at the moment of the dump; nil when the file has none
 

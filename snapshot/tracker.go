@@ -11,8 +11,14 @@ import (
 // never smaller.
 const granule = 512
 
-// gone marks an address whose allocation was freed in this trace.
-const gone = ^uint32(0)
+// ending is how far the free of an allocation is.
+type ending uint8
+
+const (
+	alive   ending = iota
+	pending        // its free was requested
+	gone           // its free is completed
+)
 
 // tracker follows the entries of a trace and makes events of them. What is
 // freed without having been born lived before the first entry; so did what the
@@ -20,10 +26,10 @@ const gone = ^uint32(0)
 type tracker struct {
 	s        *Snapshot
 	r        *Recording
-	live     map[uint64]uint32 // address → index of its allocation, or gone
-	pending  []bool            // by allocation: its free was requested
-	private  bool              // some segment belongs to a private pool
-	reserved int64             // at the entry that is being followed
+	live     addresses // the latest allocation at an address, alive or gone
+	ended    []ending  // by allocation
+	private  bool      // some segment belongs to a private pool
+	reserved int64     // at the entry that is being followed
 
 	unbornPending []uint32 // allocations whose free was requested before the first entry
 	counts        contradictions
@@ -44,8 +50,10 @@ func (t *tracker) reserve() {
 		case Alloc:
 			births++
 			events++
-		case FreeRequested, FreeCompleted:
+		case FreeRequested, FreeCompleted, OutOfMemory:
 			events++
+		case Free:
+			events += 2
 		}
 	}
 	t.r.Timeline.Events = make([]timeline.Event, 0, events)
@@ -54,7 +62,7 @@ func (t *tracker) reserve() {
 	t.r.Addresses = make([]uint64, 0, births)
 	t.r.Blocks = make([]int32, 0, births)
 	t.r.Sizes = make([]int64, 0, births)
-	t.pending = make([]bool, 0, births)
+	t.ended = make([]ending, 0, births)
 }
 
 func (t *tracker) follow() {
@@ -109,8 +117,10 @@ func (t *tracker) add(a timeline.Alloc, address uint64) uint32 {
 	r.Addresses = append(r.Addresses, address)
 	r.Blocks = append(r.Blocks, -1)
 	r.Sizes = append(r.Sizes, max(bytesize.CeilDiv(a.Requested, granule)*granule, granule))
-	t.pending = append(t.pending, false)
-	return uint32(len(r.Timeline.Allocs) - 1)
+	t.ended = append(t.ended, alive)
+	index := uint32(len(r.Timeline.Allocs) - 1)
+	t.live.set(index, r.Addresses)
+	return index
 }
 
 func space(pool uint32) timeline.Space {
@@ -144,29 +154,27 @@ func (t *tracker) poolAt(address uint64) uint32 {
 
 func (t *tracker) born(i int) {
 	address := t.r.Trace.Addr[i]
-	if a, ok := t.live[address]; ok && a != gone {
+	if a, ok := t.live.at(address, t.r.Addresses); ok && t.ended[a] != gone {
 		// The address was handed out again, so the allocation is gone: the
 		// entries of its free are missing.
 		t.counts.missingFree++
 		t.complete(i, a)
 	}
 	a := t.allocation(i, t.r.Trace.Stack[i])
-	t.live[address] = a
 	t.event(i, timeline.Born, a)
 }
 
 // freed is the allocation that an entry frees.
 func (t *tracker) freed(i int) uint32 {
 	address, size := t.r.Trace.Addr[i], t.r.Trace.Size[i]
-	a, ok := t.live[address]
-	if ok && a != gone {
+	a, ok := t.live.at(address, t.r.Addresses)
+	if ok && t.ended[a] != gone {
 		if t.r.Timeline.Allocs[a].Requested != size {
 			t.counts.sizesDiffer++
 		}
 		return a
 	}
 	a = t.allocation(i, timeline.NoStack)
-	t.live[address] = a
 	if ok {
 		// Something else lived here during the trace, so this did not live
 		// before it: the entry of its birth is missing.
@@ -183,17 +191,17 @@ func (t *tracker) freed(i int) uint32 {
 }
 
 func (t *tracker) request(i int, a uint32) {
-	if t.pending[a] {
+	if t.ended[a] == pending {
 		t.counts.freedTwice++
 		return
 	}
-	t.pending[a] = true
+	t.ended[a] = pending
 	t.event(i, timeline.FreeRequested, a)
 }
 
 func (t *tracker) complete(i int, a uint32) {
 	t.event(i, timeline.FreeCompleted, a)
-	t.live[t.r.Addresses[a]] = gone
+	t.ended[a] = gone
 }
 
 func (t *tracker) failed(i int) {
@@ -222,11 +230,11 @@ func (t *tracker) reconcile() {
 			}
 		}
 	}
-	if len(t.s.Segments) == 0 && after > 0 {
+	if t.s.NoSegments {
 		return
 	}
 	for a := range t.r.Timeline.Allocs {
-		if t.live[t.r.Addresses[a]] == uint32(a) && t.r.Blocks[a] < 0 {
+		if t.ended[a] != gone && t.r.Blocks[a] < 0 {
 			t.counts.ending++
 			t.complete(after, uint32(a))
 		}
@@ -235,12 +243,11 @@ func (t *tracker) reconcile() {
 
 // match finds the allocation of an active block, or adds it.
 func (t *tracker) match(segment Segment, block *Block, index, after int) {
-	a, ok := t.live[block.Address]
-	if !ok || a == gone {
+	a, ok := t.live.at(block.Address, t.r.Addresses)
+	if !ok || t.ended[a] == gone {
 		a = t.add(timeline.Alloc{
 			Requested: block.Requested, Term: timeline.NoTerm, Stack: block.Stack, Stream: segment.Stream, Space: space(segment.Pool),
 		}, block.Address)
-		t.live[block.Address] = a
 		if ok {
 			t.counts.missingBirth++
 			t.event(after, timeline.Born, a)
@@ -252,8 +259,8 @@ func (t *tracker) match(segment Segment, block *Block, index, after int) {
 		t.counts.sizesDiffer++
 	}
 	t.r.Blocks[a], t.r.Sizes[a] = int32(index), block.Size
-	if block.State == PendingFree && !t.pending[a] {
-		t.pending[a] = true
+	if block.State == PendingFree && t.ended[a] == alive {
+		t.ended[a] = pending
 		t.unbornPending = append(t.unbornPending, a)
 	}
 }
@@ -268,17 +275,11 @@ func (t *tracker) conclude() {
 	t.r.warn(c.freedTwice, "freed_twice", "frees were requested for an allocation that was already being freed: they are left out")
 	t.r.warn(c.sizesDiffer, "sizes_differ", "frees or blocks name another size than the birth of their allocation")
 	t.r.warn(c.ending, "end_differs", "allocations are alive at the end of the trace and not in the segments: they end after the last entry")
-	if len(t.s.Segments) == 0 {
+	if t.s.NoSegments {
+		t.r.Walk(func(_ int, l Levels) { t.r.End = l })
 		t.r.warn(min(t.r.Trace.Len(), 1), "no_segments", "snapshot without segments: levels count from the first entry and are lower bounds")
-		return
 	}
-	over := 0
-	t.r.Walk(func(_ int, l Levels) {
-		if l.Active > l.Reserved {
-			over++
-		}
-	})
-	t.r.warn(over, "active_exceeds_reserved", "moments have more active than reserved bytes, which cannot be: entries are missing or are not an allocator's")
+	t.r.checkNesting()
 }
 
 // requestEarly puts the requests that the trace does not show before its first

@@ -1,5 +1,7 @@
 package pickle
 
+import "slices"
+
 // filling is a container whose items come one by one (protocol 0, and
 // containers of one item). They are gathered, so that a builder sees the same
 // calls whatever the protocol.
@@ -12,6 +14,10 @@ type filling struct {
 func (m *machine) push(v Value) error {
 	if len(m.stack) >= headStart && len(m.stack) >= m.stackRoom() {
 		return m.fail("%d values on the stack are more than plain data needs", len(m.stack))
+	}
+	if len(m.stack) == cap(m.stack) {
+		// Twice as large, so that a list of millions is copied but twice.
+		m.stack = slices.Grow(m.stack, max(len(m.stack), 1<<10))
 	}
 	m.stack = append(m.stack, v)
 	return nil
