@@ -147,7 +147,8 @@ func (b *builder) gptq(q section) *scheme {
 	return &scheme{method: "gptq", inLayers: true, keepHead: !q.is("lm_head"), kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
 }
 
-func positive(f float64) int64 { return int64(max(f, 0)) }
+// positive is a size that a file may state as −1 for none.
+func positive(f float64) int64 { return int64(min(max(f, 0), maxDimension)) }
 
 // fp8 reads the 8-bit floating point of DeepSeek-V3 and of transformers: a
 // scale for each block, or one for each tensor.

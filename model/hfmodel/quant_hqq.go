@@ -68,7 +68,7 @@ func (m *maker) hqq(p packing, compute dtype.Format) {
 	case 4:
 		m.words("W_q", dtype.U4, dtype.U8, bytesize.CeilDiv(rows, 2), columns)
 	case 1, 2:
-		m.words("W_q", dtype.Unknown, dtype.U8, bytesize.CeilDiv(rows*p.bits, 8), columns)
+		m.words("W_q", dtype.Unknown, dtype.U8, bytesize.CeilDiv(rows, 8/p.bits), columns)
 	default:
 		packing = "8bit_u8"
 		m.words("W_q", dtype.Unknown, dtype.U8, rows, columns)

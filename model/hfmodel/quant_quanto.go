@@ -61,7 +61,7 @@ func (m *maker) quanto(p packing, compute dtype.Format) {
 		if p.bits == 4 {
 			f = dtype.U4
 		}
-		m.words("weight._data._data", f, dtype.U8, bytesize.CeilDiv(groups*p.bits, 8), group)
+		m.words("weight._data._data", f, dtype.U8, bytesize.CeilDiv(groups, 8/p.bits), group)
 		m.add(model.RoleScale, "weight._scale", compute, groups, 1)
 		m.add(model.RoleZeroPoint, "weight._shift", compute, groups, 1)
 	}
