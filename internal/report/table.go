@@ -120,21 +120,30 @@ func (g *grid) line(b *strings.Builder, cells []string, widths []int, style func
 }
 
 // stacked writes each row as lines of its own: the first cell, and below it the
-// others with their headings.
+// others with their headings. A cell without a heading, such as a number's unit,
+// stays with the one before it.
 func (g *grid) stacked(s Style) string {
 	var b strings.Builder
 	for _, row := range g.rows {
+		var lines []string
 		for i, cell := range row {
-			if cell == "" {
+			c := g.columns[i]
+			switch {
+			case cell == "":
 				continue
+			case c.title == "" && !c.prose && len(lines) > 0:
+				lines[len(lines)-1] += " " + cell
+				continue
+			case c.title != "":
+				cell = s.bold(c.title) + ": " + cell
 			}
-			if title := g.columns[i].title; title != "" {
-				cell = s.bold(title) + ": " + cell
-			}
+			lines = append(lines, cell)
+		}
+		for i, line := range lines {
 			if i > 0 {
-				cell = "  " + cell
+				line = "  " + line
 			}
-			b.WriteString(paragraph(s, "    ", cell))
+			b.WriteString(paragraph(s, "    ", line))
 		}
 	}
 	return b.String()

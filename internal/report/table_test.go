@@ -47,6 +47,16 @@ func TestTableGivesWay(t *testing.T) {
 	}
 }
 
+// A unit that has a column of its own stays with its number.
+func TestStackedUnits(t *testing.T) {
+	g := grid{columns: []column{{title: "printed", align: right}, {title: ""}, {title: "what"}, {title: "", prose: true}}}
+	g.row("546.00", "MiB", "request of one tensor", "as the text has it")
+	want := "printed: 546.00 MiB\n  what: request of one\n    tensor\n  as the text has it\n"
+	if got := g.render(Style{Width: 26}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestRanges(t *testing.T) {
 	for _, c := range []struct {
 		list []int
