@@ -119,11 +119,14 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 	}
 	d.Top = topOf(x.ByStack(c))
 	d.Files, d.Modules = placesOf(x.ByFile(c)), placesOf(x.ByModule(c))
-	d.Streams, d.Fragmentation = holdingsOf(e.snapshot.Holdings(r), r.End)
+	if r.EndKnown {
+		d.Streams, d.Fragmentation = holdingsOf(e.snapshot.Holdings(r), r.End)
+	}
 	return d
 }
 
-// levelsOf is the counts, peaks and ends of a recording.
+// levelsOf is the counts, peaks and ends of a recording. Of a file without
+// segments all levels are lower bounds.
 func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 	peaks := r.Peaks()
 	event := int64(peaks.Requested.Entry)
@@ -131,18 +134,22 @@ func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 	for _, s := range r.Segments {
 		blocks += s.Count
 	}
-	return record.SnapshotDevice{
+	d := record.SnapshotDevice{
 		Device: r.Timeline.Device, Events: r.Trace.Len(), Segments: len(r.Segments), Blocks: blocks,
-		PeakRequestedBytes:    &peaks.Requested.Bytes,
 		PeakAllocatedLowBytes: &peaks.Allocated.Bytes,
-		PeakReservedBytes:     &peaks.Reserved.Bytes,
 		PeakEvent:             &event,
-		EndRequestedBytes:     &r.End.Requested,
-		EndAllocatedBytes:     &r.End.Allocated,
-		EndActiveBytes:        &r.End.Active,
-		EndReservedBytes:      &r.End.Reserved,
 		Truncated:             r.Timeline.Truncated,
 	}
+	if !r.EndKnown {
+		d.PeakRequestedLowBytes, d.PeakReservedLowBytes = &peaks.Requested.Bytes, &peaks.Reserved.Bytes
+		d.EndRequestedLowBytes, d.EndAllocatedLowBytes = &r.End.Requested, &r.End.Allocated
+		d.EndActiveLowBytes, d.EndReservedLowBytes = &r.End.Active, &r.End.Reserved
+		return d
+	}
+	d.PeakRequestedBytes, d.PeakReservedBytes = &peaks.Requested.Bytes, &peaks.Reserved.Bytes
+	d.EndRequestedBytes, d.EndAllocatedBytes = &r.End.Requested, &r.End.Allocated
+	d.EndActiveBytes, d.EndReservedBytes = &r.End.Active, &r.End.Reserved
+	return d
 }
 
 // sharesOf is the rows of a composition. Under an exact peak of allocated bytes

@@ -184,14 +184,20 @@ type SnapshotDevice struct {
 	Segments              int            `json:"segments"`
 	Blocks                int            `json:"blocks"`
 	PeakRequestedBytes    *int64         `json:"peak_requested_bytes"`
+	PeakRequestedLowBytes *int64         `json:"peak_requested_low_bytes,omitempty"`
 	PeakAllocatedBytes    *int64         `json:"peak_allocated_bytes"`
 	PeakAllocatedLowBytes *int64         `json:"peak_allocated_low_bytes,omitempty"`
 	PeakReservedBytes     *int64         `json:"peak_reserved_bytes"`
+	PeakReservedLowBytes  *int64         `json:"peak_reserved_low_bytes,omitempty"`
 	PeakEvent             *int64         `json:"peak_event"`
 	EndRequestedBytes     *int64         `json:"end_requested_bytes"`
+	EndRequestedLowBytes  *int64         `json:"end_requested_low_bytes,omitempty"`
 	EndAllocatedBytes     *int64         `json:"end_allocated_bytes"`
+	EndAllocatedLowBytes  *int64         `json:"end_allocated_low_bytes,omitempty"`
 	EndActiveBytes        *int64         `json:"end_active_bytes"`
+	EndActiveLowBytes     *int64         `json:"end_active_low_bytes,omitempty"`
 	EndReservedBytes      *int64         `json:"end_reserved_bytes"`
+	EndReservedLowBytes   *int64         `json:"end_reserved_low_bytes,omitempty"`
 	Truncated             bool           `json:"truncated"`
 	Summary               string         `json:"summary"`     // one sentence
 	PeakPhase             *string        `json:"peak_phase"`  // null when nothing says what the program was doing

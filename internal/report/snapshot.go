@@ -32,10 +32,10 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 		name      string
 		peak, end quantity
 	}{
-		{"requested", quantity{exact: d.PeakRequestedBytes}, quantity{exact: d.EndRequestedBytes}},
-		{"allocated", quantity{exact: d.PeakAllocatedBytes, low: d.PeakAllocatedLowBytes}, quantity{exact: d.EndAllocatedBytes}},
-		{"active", quantity{}, quantity{exact: d.EndActiveBytes}},
-		{"reserved", quantity{exact: d.PeakReservedBytes}, quantity{exact: d.EndReservedBytes}},
+		{"requested", quantity{exact: d.PeakRequestedBytes, low: d.PeakRequestedLowBytes}, quantity{exact: d.EndRequestedBytes, low: d.EndRequestedLowBytes}},
+		{"allocated", quantity{exact: d.PeakAllocatedBytes, low: d.PeakAllocatedLowBytes}, quantity{exact: d.EndAllocatedBytes, low: d.EndAllocatedLowBytes}},
+		{"active", quantity{}, quantity{exact: d.EndActiveBytes, low: d.EndActiveLowBytes}},
+		{"reserved", quantity{exact: d.PeakReservedBytes, low: d.PeakReservedLowBytes}, quantity{exact: d.EndReservedBytes, low: d.EndReservedLowBytes}},
 	}
 	var all []quantity
 	for _, scope := range scopes {
