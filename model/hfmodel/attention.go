@@ -1,6 +1,10 @@
 package hfmodel
 
-import "floodmark/model"
+import (
+	"strings"
+
+	"floodmark/model"
+)
 
 // headNorm is what a norm of queries and keys spans.
 type headNorm uint8
@@ -105,6 +109,10 @@ func (c scope) cross(s section, k *stack) model.Attention {
 	slot := map[string]string{}
 	for _, name := range []string{"q", "k", "v", "o"} {
 		slot[name] = at + k.slot["x"+name]
+	}
+	for _, name := range []string{"q_norm", "k_norm"} { // called as those of the layer's own attention
+		own := k.slot[name]
+		slot[name] = at + own[strings.LastIndexByte(own, '.')+1:]
 	}
 	a := c.attend(s, k, size, slot, false)
 	a.Cross = true

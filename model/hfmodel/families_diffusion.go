@@ -19,6 +19,8 @@ func diffusionFamilies() []family {
 			defaults: "patch_size=1 in_channels=64 num_layers=19 num_single_layers=38 attention_head_dim=128 num_attention_heads=24 joint_attention_dim=4096 pooled_projection_dim=768"},
 		{classes: "QwenImageTransformer2D", expects: "use_additional_t_cond=false", ignores: "axes_dims_rope guidance_embeds use_layer3d_rope zero_cond_t", stacks: []*stack{qwenImage()},
 			defaults: "patch_size=2 in_channels=64 out_channels=16 num_layers=60 attention_head_dim=128 num_attention_heads=24 joint_attention_dim=3584"},
+		// Wan 2.1's own files for text to video; those for images have more parts.
+		{types: "wan t2v", classes: "Wan", when: "!has_image_input~true", ignores: "text_len", defaults: "freq_dim=256 text_dim=4096", stacks: []*stack{wan()}},
 		{classes: "MochiTransformer3D", expects: "activation_fn=swiglu qk_norm=rms_norm", ignores: "max_sequence_length", stacks: []*stack{mochi()},
 			defaults: "patch_size=2 in_channels=12 num_layers=48 attention_head_dim=128 num_attention_heads=24 pooled_projection_dim=1536 text_embed_dim=4096 time_embed_dim=256"},
 	}
@@ -69,6 +71,21 @@ func qwenImage() *stack {
 		lin(model.RoleOther, "img_mod.1", "6*hidden", "hidden", "yes"), lin(model.RoleOther, "txt_mod.1", "6*hidden", "hidden", "yes"))
 	k.after = diffusionEnd("patch_size^2*out_channels")
 	return &k
+}
+
+// wan is Wan 2.1: attention over video, then over text (wan/modules/model.py of
+// Wan-Video/Wan2.1).
+func wan() *stack {
+	k := tower("layers=blocks norms=norm3 q=self_attn.q k=self_attn.k v=self_attn.v o=self_attn.o q_norm=self_attn.norm_q k_norm=self_attn.norm_k"+
+		" cross=cross_attn xq=q xk=k xv=v xo=o up=ffn.0 down=ffn.2", []piece{
+		patch("patch_embedding", "hidden in_dim 1 2 2", "yes"),
+		project("text_embedding.0", "hidden", "text_dim", "yes"), project("text_embedding.2", "hidden", "hidden", "yes"),
+		lin(model.RoleOther, "time_embedding.0", "hidden", "freq_dim", "yes"), lin(model.RoleOther, "time_embedding.2", "hidden", "hidden", "yes"),
+		lin(model.RoleOther, "time_projection.1", "6*hidden", "hidden", "yes"),
+	}, []piece{lin(model.RoleOther, "head.head", "4*out_dim", "hidden", "yes"), bare(model.RoleOther, "head.modulation", "1 2 hidden")})
+	k.attn.qkNorm = allHeads
+	k.layer = []piece{bare(model.RoleOther, "modulation", "1 6 hidden")}
+	return k
 }
 
 // textStream is what a layer has for text of the image's width, beside what it

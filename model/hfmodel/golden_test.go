@@ -71,6 +71,7 @@ func goldens() []golden {
 		{"flux1_dev", 11_901_408_320, 0, index + ", 23,802,816,640, in 16 bits"},
 		{"mochi_1", 10_027_677_744, 0, index + ", 40,110,710,976, in 32 bits"},
 		{"qwen_image", 20_430_401_088, 0, "parameters: huggingface.js, parse-safetensors-metadata.spec.ts"},
+		{"wan_2.1_1.3b", 1_418_996_800, 0, "parameters: by hand, 30 layers of 46,440,704 and 25,775,680 around them"},
 		{"zamba2_2.7b", 2_481_848_336, 4_963_696_672, built},
 		{"zamba2_two_blocks", 7_428_314_960, 14_856_629_920, built},
 		{"gemma3n_e4b_text", 6_866_696_688, 13_733_393_376, "parameters: general.parameter_count of Ollama's gemma3n:e4b"},
