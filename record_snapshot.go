@@ -46,7 +46,7 @@ func (e snapshotEvidence) Record(tool record.Tool) any {
 	r := &record.Snapshot{Source: e.snapshot.Name}
 	for i, recording := range e.recordings {
 		exact, notes := e.exact(recording)
-		warnings = append(append(warnings, recording.Timeline.Warnings...), notes...)
+		warnings = append(append(append(warnings, recording.Timeline.Warnings...), notes...), e.waiting(i)...)
 		r.Devices = append(r.Devices, e.device(i, exact))
 	}
 	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindSnapshot, tool, warnings)}
@@ -56,8 +56,10 @@ func (e snapshotEvidence) Record(tool record.Tool) any {
 // exactPeak is a peak of allocated bytes that is known to the byte, rounding
 // included, and the entry after which it is reached.
 type exactPeak struct {
-	bytes int64
-	entry int
+	bytes    int64
+	entry    int
+	active   int64 // the peak of active bytes
+	failures []replay.Failed
 }
 
 // mostReplayed is how many trace entries are replayed for the sake of an exact
@@ -83,7 +85,7 @@ func (e snapshotEvidence) exact(r *snapshot.Recording) (*exactPeak, []account.Wa
 		return nil, []account.Warning{{Code: "not_reproducible", Text: fmt.Sprintf(
 			"%sthe allocator cannot have produced this recording as it stands (%s), so its figures contradict each other", device, c)}}
 	}
-	peak := exactPeak{bytes: replayed.Run.Peaks.Allocated.Bytes, entry: -1}
+	peak := exactPeak{bytes: replayed.Run.Peaks.Allocated.Bytes, entry: -1, active: replayed.Run.Peaks.Active.Bytes, failures: replayed.Failures}
 	if m := replayed.Run.Peaks.Allocated.Moment; m >= 0 {
 		peak.entry = int(r.Entries[m])
 	}
@@ -99,9 +101,11 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 	if exact != nil {
 		scope, entry = account.Allocated, exact.entry
 		d.PeakAllocatedBytes, d.PeakAllocatedLowBytes = &exact.bytes, nil
+		d.PeakActiveBytes, d.PeakActiveLowBytes = &exact.active, nil
 	}
 	c := x.Compose(entry, scope)
 	d.Composition, d.CompositionEvent = sharesOf(c, exact), int64(entry)
+	d.Failures = e.failures(i, exact, 0)
 	level := c.Bytes
 	if exact != nil {
 		level = exact.bytes
@@ -137,6 +141,7 @@ func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 	d := record.SnapshotDevice{
 		Device: r.Timeline.Device, Events: r.Trace.Len(), Segments: len(r.Segments), Blocks: blocks,
 		PeakAllocatedLowBytes: &peaks.Allocated.Bytes,
+		PeakActiveLowBytes:    &peaks.Active.Bytes,
 		PeakEvent:             &event,
 		Truncated:             r.Timeline.Truncated,
 	}

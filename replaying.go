@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/allocator"
@@ -205,6 +206,10 @@ func (d *ReplayedDevice) least(ctx context.Context, r ReplayRequest, tried *Trie
 	tried.SmallestCapacity, err = d.SmallestCapacity(ctx, o)
 	if errors.Is(err, replay.ErrNeverRuns) {
 		return nil
+	}
+	if err == nil && len(d.Recording.Failures) > 0 {
+		tried.Warnings = append(slices.Clone(tried.Warnings), account.Warning{Code: "least_capacity_to_the_failure",
+			Text: "the least capacity serves the request that failed in the recording, too; what the program would have needed after it is not recorded"})
 	}
 	return err
 }

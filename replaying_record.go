@@ -99,13 +99,14 @@ func requestRecord(of *replay.Recorded, stop *replay.Stop) *record.Request {
 		return r
 	}
 	r.Event = int64(of.Recording.Entries[stop.Moment])
+	stack := timeline.NoStack
 	switch e := tl.Events[stop.Moment]; e.Kind {
 	case timeline.OutOfMemory:
-		r.AsRecorded = true
-		r.Stack = frames(&tl.Stacks, tl.Failures[e.Alloc].Stack)
+		r.AsRecorded, stack = true, tl.Failures[e.Alloc].Stack
 	case timeline.Born:
-		r.Stack = frames(&tl.Stacks, tl.Allocs[e.Alloc].Stack)
+		stack = tl.Allocs[e.Alloc].Stack
 	}
+	r.Stack, r.Where = frames(&tl.Stacks, stack), whereOf(&tl.Stacks, stack)
 	return r
 }
 

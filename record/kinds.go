@@ -187,6 +187,8 @@ type SnapshotDevice struct {
 	PeakRequestedLowBytes *int64         `json:"peak_requested_low_bytes,omitempty"`
 	PeakAllocatedBytes    *int64         `json:"peak_allocated_bytes"`
 	PeakAllocatedLowBytes *int64         `json:"peak_allocated_low_bytes,omitempty"`
+	PeakActiveBytes       *int64         `json:"peak_active_bytes"`
+	PeakActiveLowBytes    *int64         `json:"peak_active_low_bytes,omitempty"`
 	PeakReservedBytes     *int64         `json:"peak_reserved_bytes"`
 	PeakReservedLowBytes  *int64         `json:"peak_reserved_low_bytes,omitempty"`
 	PeakEvent             *int64         `json:"peak_event"`
@@ -209,6 +211,8 @@ type SnapshotDevice struct {
 	Modules               []Place        `json:"modules"`
 	Streams               []StreamPool   `json:"streams"`
 	Fragmentation         *Fragmentation `json:"fragmentation"`
+	// Failures are the first requests that failed, at most 16.
+	Failures []SnapshotFailure `json:"failures"`
 }
 
 // Reason is the bytes whose category one kind of evidence decided: annotation,

@@ -83,4 +83,5 @@ type Request struct {
 	ReservedBytes *int64   `json:"reserved_bytes"` // with which it ended, what is cached released
 	AsRecorded    bool     `json:"as_recorded"`    // it failed in the recording, too
 	Stack         []string `json:"stack"`
+	Where         string   `json:"where"` // the stack in one line
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -171,7 +172,7 @@ func ended(b *strings.Builder, w record.WhatIf, unit bytesize.Unit, s Style) {
 		}
 		size := bytesize.Suggest(*r.RequestBytes)
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("%s: %s %s: %s %s requested, %s %s reserved; %s", rowName(w), what, at,
-			fixed(*r.RequestBytes, size), size, fixed(*r.ReservedBytes, unit), unit, where(r.Stack))))
+			fixed(*r.RequestBytes, size), size, fixed(*r.ReservedBytes, unit), unit, cmp.Or(r.Where, "no stack was recorded"))))
 	}
 	tell(w.Failure, "out of memory")
 	tell(w.Served, "serves what failed in the recording")
@@ -192,7 +193,7 @@ func notes(b *strings.Builder, list []record.WhatIf, s Style) {
 	for _, w := range list {
 		for _, warning := range w.Warnings {
 			note := "note: " + warning.Text
-			if count[warning.Text] < simulated || w.Recorded {
+			if n := count[warning.Text]; n < simulated || w.Recorded && n < len(list) {
 				note = "note on " + rowName(w) + ": " + warning.Text
 			}
 			if !told[note] {
@@ -211,7 +212,7 @@ func runs(w record.WhatIf) string {
 		return "past the failure"
 	case w.OutOfMemory == nil:
 		return "cannot tell"
-	case *w.OutOfMemory && w.Failure != nil && w.Failure.AsRecorded:
+	case *w.OutOfMemory && w.Recorded:
 		return "out of memory, as recorded"
 	case *w.OutOfMemory:
 		return "out of memory"

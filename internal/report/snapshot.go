@@ -28,13 +28,14 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	if d.Summary != "" {
 		b.WriteString(paragraph(s, "  ", d.Summary))
 	}
+	failures(b, d.Failures, s)
 	scopes := []struct {
 		name      string
 		peak, end quantity
 	}{
 		{"requested", quantity{exact: d.PeakRequestedBytes, low: d.PeakRequestedLowBytes}, quantity{exact: d.EndRequestedBytes, low: d.EndRequestedLowBytes}},
 		{"allocated", quantity{exact: d.PeakAllocatedBytes, low: d.PeakAllocatedLowBytes}, quantity{exact: d.EndAllocatedBytes, low: d.EndAllocatedLowBytes}},
-		{"active", quantity{}, quantity{exact: d.EndActiveBytes, low: d.EndActiveLowBytes}},
+		{"active", quantity{exact: d.PeakActiveBytes, low: d.PeakActiveLowBytes}, quantity{exact: d.EndActiveBytes, low: d.EndActiveLowBytes}},
 		{"reserved", quantity{exact: d.PeakReservedBytes, low: d.PeakReservedLowBytes}, quantity{exact: d.EndReservedBytes, low: d.EndReservedLowBytes}},
 	}
 	var all []quantity
