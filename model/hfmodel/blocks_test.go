@@ -73,6 +73,8 @@ func otherCases() []layerCase {
 		`"linear_key_head_dim":8,"linear_value_head_dim":8,"linear_conv_kernel_dim":4,"full_attention_interval":2`)
 	channelwise := small("kimi_linear", "KimiLinearForCausalLM", `,"kv_lora_rank":32,"qk_nope_head_dim":16,"qk_rope_head_dim":8,"v_head_dim":16,`+
 		`"linear_attn_config":{"kda_layers":[1],"full_attn_layers":[2],"head_dim":16,"num_heads":4,"short_conv_kernel_size":4}`)
+	indexed := small("minimax_m3", "MiniMaxM3ForCausalLM", `,"head_dim":16,"num_key_value_heads":2,"dense_intermediate_size":96,"num_local_experts":4,"num_experts_per_tok":2,`+
+		`"shared_intermediate_size":32,"moe_layer_freq":[0,1],"sparse_attention_config":{"sparse_attention_freq":[0,1],"sparse_index_dim":8,"sparse_num_index_heads":2}`)
 	searched := small("nemotron-nas", "DeciLMForCausalLM", `,"block_configs":[{"attention":{"no_op":true},"ffn":{"ffn_mult":6}},`+
 		`{"attention":{"n_heads_in_group":4},"ffn":{"no_op":true}}]`)
 	return []layerCase{
@@ -101,6 +103,10 @@ func otherCases() []layerCase {
 			0, attention + 4*64 + 4 + 2*64 + 2 + 2*gated + 2*(256+64) + norms},
 		// q, k, v, o 4·64·64, three convolutions 3·64·4, two gates 64·16 + 16·64, b 64·4, A 4, dt 64, norm 16
 		{"channelwise delta rule", channelwise, 0, 4*64*64 + 3*64*4 + 4*64*16 + 64*4 + 4 + 64 + 16 + gated + norms},
+		// q, o 2·64·64, k, v 2·32·64, norms of heads 2·16; a network of 96
+		{"MiniMax-M3's first layer is dense", indexed, 0, 2*64*64 + 2*32*64 + 2*16 + 3*64*96 + norms},
+		// an indexer of 2 heads and a key of 8 with their norms; router, correction, 4 experts and a shared one of 32
+		{"and the second chooses positions and experts", indexed, 1, 2*64*64 + 2*32*64 + 2*16 + 3*8*64 + 2*8 + 4*64 + 4 + 4*gated + 3*64*32 + norms},
 		{"a searched layer without attention: 6·64·2/3 = 256 wide, one norm", searched, 0, 3*64*256 + 64},
 		{"and one of attention alone, with one head of keys and values", searched, 1, 2*64*64 + 2*16*64 + 64},
 		// time mix: 4 of 64, key, value, receptance, gate, output 5·64·64, decay and first 2·64, norm 2·64;

@@ -1,4 +1,5 @@
-// Package hfmodel reads the model that a Hugging Face config.json describes.
+// Package hfmodel reads the model that a Hugging Face config.json describes: one
+// of transformers, or the transformer of a diffusers pipeline.
 //
 // In: the bytes of config.json, and of hf_quant_config.json or
 // quantize_config.json where they lie beside it. Out: a [model.Model] with its
@@ -11,5 +12,6 @@
 // dense.go, experts.go and so on. No code here branches on a model's name.
 //
 // Formats are those that the configuration declares: a checkpoint may have
-// been saved in another. It does not know weights files, engines or cards.
+// been saved in another. It gives a model no name, and does not know weights
+// files, engines or cards.
 package hfmodel
