@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"floodmark/bytesize"
 	"floodmark/internal/source"
@@ -129,7 +129,7 @@ func (s Style) bold(text string) string {
 	if !s.Color {
 		return text
 	}
-	return lipgloss.NewStyle().Bold(true).Render(text)
+	return ansi.SGR(ansi.AttrBold) + text + ansi.ResetStyle
 }
 
 // verdictColor marks the three answers apart; the words alone say the same.
@@ -137,8 +137,11 @@ func (s Style) verdict(value, text string) string {
 	if !s.Color {
 		return text
 	}
-	colors := map[string]string{"fits": "2", "does_not_fit": "1", "not_runnable": "1", "cannot_tell": "3"}
-	return lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Color(colors[value])).Render(text)
+	colors := map[string]ansi.Attr{
+		"fits": ansi.AttrGreenForegroundColor, "cannot_tell": ansi.AttrYellowForegroundColor,
+		"does_not_fit": ansi.AttrRedForegroundColor, "not_runnable": ansi.AttrRedForegroundColor,
+	}
+	return ansi.SGR(ansi.AttrBold, colors[value]) + text + ansi.ResetStyle
 }
 
 func warnings(b *strings.Builder, list []record.Warning, s Style) {
