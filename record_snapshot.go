@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/allocator"
@@ -42,7 +43,7 @@ func (e snapshotEvidence) Accounts() []account.Account {
 
 // Record is the snapshot as a document.
 func (e snapshotEvidence) Record(tool record.Tool) any {
-	warnings := slices.Clone(e.snapshot.Warnings)
+	warnings := append(slices.Clone(e.snapshot.Warnings), unknownKeys(e.snapshot.Unknown)...)
 	r := &record.Snapshot{Source: e.snapshot.Name}
 	for i, recording := range e.recordings {
 		exact, notes := e.exact(recording)
@@ -110,7 +111,8 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 	if exact != nil {
 		level = exact.bytes
 	}
-	d.Summary = x.Summary(c, level)
+	summary := x.Summary(c, level)
+	d.Summary, d.SummaryParts, d.History = summary.String(), partsOfSentence(summary), x.History()
 	if c.Phase != account.PhaseRecorded {
 		phase := string(c.Phase)
 		d.PeakPhase = &phase
@@ -123,6 +125,7 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 	}
 	d.Top = topOf(x.ByStack(c))
 	d.Files, d.Modules = placesOf(x.ByFile(c)), placesOf(x.ByModule(c))
+	d.Named = namedOf(r.Named())
 	if r.EndKnown {
 		d.Streams, d.Fragmentation = holdingsOf(e.snapshot.Holdings(r), r.End)
 	}
@@ -187,7 +190,7 @@ func topOf(groups []snapshot.Group) []record.TopStack {
 	var rows []record.TopStack
 	for _, g := range groups[:min(topRows, len(groups))] {
 		row := record.TopStack{
-			Bytes: g.Bytes, Count: g.Count, Stack: g.Stack, Category: string(g.Category), AtEndBytes: g.AtEnd,
+			Bytes: g.Bytes, Count: g.Count, Stack: g.Stack, Where: g.Where, Category: string(g.Category), AtEndBytes: g.AtEnd,
 			FirstBirth: int64(g.First), LastBirth: int64(g.Last),
 		}
 		if g.Freed >= 0 {
@@ -202,13 +205,54 @@ func topOf(groups []snapshot.Group) []record.TopStack {
 func placesOf(groups []snapshot.Group) []record.Place {
 	var rows []record.Place
 	for _, g := range groups[:min(topRows, len(groups))] {
-		row := record.Place{Category: string(g.Category), Bytes: g.Bytes, Count: g.Count, AtEndBytes: g.AtEnd}
+		row := record.Place{Bytes: g.Bytes, Count: g.Count, AtEndBytes: g.AtEnd}
+		if category := string(g.Category); category != "" {
+			row.Category = &category
+		}
 		if g.Name != "" {
 			row.Name = &g.Name
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// namedOf is the names that the program gave to parts of the trace.
+func namedOf(names []snapshot.Named) []record.NamedPart {
+	var rows []record.NamedPart
+	for _, n := range names[:min(topRows, len(names))] {
+		row := record.NamedPart{Name: n.Name, Intervals: n.Intervals, PeakRequestedBytes: &n.Peak.Bytes, PeakEvent: int64(n.Peak.Entry)}
+		if phase := string(n.Phase); n.Phase != account.PhaseRecorded {
+			row.Phase = &phase
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// partsOfSentence copies a sentence.
+func partsOfSentence(s snapshot.Sentence) []record.SentencePart {
+	var parts []record.SentencePart
+	for _, p := range s {
+		parts = append(parts, record.SentencePart{Text: p.Text, Bytes: p.Bytes})
+	}
+	return parts
+}
+
+// unknownKeys tells which keys of the file nothing was read from.
+func unknownKeys(keys []snapshot.UnknownKey) []account.Warning {
+	if len(keys) == 0 {
+		return nil
+	}
+	var list []string
+	for _, k := range keys[:min(topRows, len(keys))] {
+		list = append(list, fmt.Sprintf("%q of %s (%d times)", k.Key, k.In, k.Count))
+	}
+	text := fmt.Sprintf("%d keys of the file are unknown to this version and were not read: %s", len(keys), strings.Join(list, ", "))
+	if len(keys) == 1 {
+		text = "one key of the file is unknown to this version and was not read: " + list[0]
+	}
+	return []account.Warning{{Code: "unknown_keys", Text: text}}
 }
 
 // holdingsOf is what streams and pools hold at the end, and what of it nobody

@@ -201,7 +201,9 @@ type SnapshotDevice struct {
 	EndReservedBytes      *int64         `json:"end_reserved_bytes"`
 	EndReservedLowBytes   *int64         `json:"end_reserved_low_bytes,omitempty"`
 	Truncated             bool           `json:"truncated"`
-	Summary               string         `json:"summary"`     // one sentence
+	History               bool           `json:"history"` // false: no allocation was recorded, and peaks are the levels at the dump
+	Summary               string         `json:"summary"` // one sentence
+	SummaryParts          []SentencePart `json:"summary_parts"`
 	PeakPhase             *string        `json:"peak_phase"`  // null when nothing says what the program was doing
 	Composition           []Share        `json:"composition"` // of allocated at its peak where that is exact, else of requested; the rows sum to it
 	CompositionEvent      int64          `json:"composition_event"`
@@ -209,10 +211,28 @@ type SnapshotDevice struct {
 	Top                   []TopStack     `json:"top"`
 	Files                 []Place        `json:"files"`
 	Modules               []Place        `json:"modules"`
+	Named                 []NamedPart    `json:"named"`
 	Streams               []StreamPool   `json:"streams"`
 	Fragmentation         *Fragmentation `json:"fragmentation"`
 	// Failures are the first requests that failed, at most 16.
 	Failures []SnapshotFailure `json:"failures"`
+}
+
+// SentencePart is a piece of a sentence: words, or an amount, whose text is in a
+// unit that fits it.
+type SentencePart struct {
+	Text  string `json:"text"`
+	Bytes *int64 `json:"bytes"` // null for words
+}
+
+// NamedPart is the parts of a trace that the program gave one name, by an
+// annotation or user metadata, and the highest requested bytes within them.
+type NamedPart struct {
+	Name               string  `json:"name"`
+	Phase              *string `json:"phase"` // null where the name means none
+	Intervals          int     `json:"intervals"`
+	PeakRequestedBytes *int64  `json:"peak_requested_bytes"`
+	PeakEvent          int64   `json:"peak_event"`
 }
 
 // Reason is the bytes whose category one kind of evidence decided: annotation,
@@ -226,14 +246,16 @@ type Reason struct {
 	Count    int    `json:"count"`
 }
 
-// TopStack is the allocations of one stack that are alive at the peak. Births
+// TopStack is the allocations of one stack and category that are alive at the
+// peak. Births
 // and frees are indexes of trace entries; the first birth is −1 when it is
 // before the trace, and the last free is null when none of them is freed.
 type TopStack struct {
 	Bytes      int64    `json:"bytes"`
 	Count      int      `json:"count"`
 	Stack      []string `json:"stack"`
-	Category   string   `json:"category"` // of most of the bytes
+	Where      string   `json:"where"` // the stack in one line
+	Category   string   `json:"category"`
 	AtEndBytes int64    `json:"at_end_bytes"`
 	FirstBirth int64    `json:"first_birth"`
 	LastBirth  int64    `json:"last_birth"`
@@ -244,7 +266,7 @@ type TopStack struct {
 // alive at the peak. Name is null where no frame says.
 type Place struct {
 	Name       *string `json:"name"`
-	Category   string  `json:"category"` // of most of the bytes
+	Category   *string `json:"category"` // null where its allocations differ in it
 	Bytes      int64   `json:"bytes"`
 	Count      int     `json:"count"`
 	AtEndBytes int64   `json:"at_end_bytes"`

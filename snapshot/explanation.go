@@ -13,6 +13,7 @@ type Explanation struct {
 	r        *Recording
 	marks    marks
 	lives    *lives
+	history  bool              // the trace shows births or frees
 	named    map[uint32]string // allocations that the program named while they lived
 	verdicts []Verdict         // the distinct ones
 	of       []uint8           // by allocation: index into verdicts
@@ -26,6 +27,7 @@ type Explanation struct {
 func (s *Snapshot) Explain(r *Recording) *Explanation {
 	x := &Explanation{s: s, r: r, marks: markStacks(&r.Timeline.Stacks)}
 	x.lives = r.lives(&x.marks)
+	x.history = slices.ContainsFunc(r.Trace.Action, func(a Action) bool { return a <= Free })
 	x.named = x.annotations()
 	x.of = make([]uint8, len(r.Timeline.Allocs))
 	known := map[Verdict]uint8{}
@@ -49,6 +51,10 @@ func (x *Explanation) set(a int, v Verdict, known map[Verdict]uint8) {
 	}
 	x.of[a] = i
 }
+
+// History reports whether the trace shows births or frees. Without any the file
+// has the levels at the dump, and nothing of what was before.
+func (x *Explanation) History() bool { return x.history }
 
 // Verdict is what an allocation, an index into Timeline.Allocs, is for.
 func (x *Explanation) Verdict(alloc uint32) Verdict { return x.verdicts[x.of[alloc]] }

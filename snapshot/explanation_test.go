@@ -46,7 +46,7 @@ func TestComposeAgreesWithTheLevels(t *testing.T) {
 			if sum != l.Requested || c.Bytes != l.Requested {
 				t.Fatalf("shares sum to %d and bytes are %d after entry %d, where the level is %d", sum, c.Bytes, entry, l.Requested)
 			}
-			if x.Summary(c, c.Bytes) == "" || len(x.ByStack(c)) == 0 && len(c.Allocs) > 0 {
+			if x.Summary(c, c.Bytes).String() == "" || len(x.ByStack(c)) == 0 && len(c.Allocs) > 0 {
 				t.Fatalf("nothing is said of %d allocations", len(c.Allocs))
 			}
 		})

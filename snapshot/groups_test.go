@@ -31,14 +31,41 @@ func TestGroups(t *testing.T) {
 		}
 		return strings.Join(list, "|")
 	}
-	if got := names(x.ByFile(c)); got != "project/model.py|MulBackward0|" {
+	if got := names(x.ByFile(c)); got != "project/model.py|" {
 		t.Errorf("files %q", got)
+	}
+	if got := names(x.ByPlace(c)); got != "softmax (project/model.py:30) ← forward (project/model.py:10)|"+
+		"linear (nn/functional.py:7) ← forward (project/model.py:10)|MulBackward0|" {
+		t.Errorf("places %q", got)
+	}
+	if mixed := x.ByFile(c)[0]; mixed.Bytes != 250 || mixed.Category != account.CategoryActivation {
+		t.Errorf("the file of activations is %+v", mixed)
 	}
 	if got := names(x.ByModule(c)); got != "forward (project/model.py:10)|" {
 		t.Errorf("modules %q", got)
 	}
 	if g := stacks[len(stacks)-1]; g.Name != "" || len(g.Stack) != 0 || g.Freed != never {
 		t.Errorf("the allocation without a stack is %+v", g)
+	}
+}
+
+// What one line makes for two purposes is two rows by stack, and a row of no one
+// category by file.
+func TestGroupsOfMixedCategories(t *testing.T) {
+	p := newProgram()
+	held := p.alloc(100, inSoftmax, inModel, inMain)
+	p.free(p.alloc(100, inSoftmax, inModel, inMain), inModel, inMain)
+	peak := 1
+	p.free(held, inNode, inEngine)
+	r, s := p.record()
+	x := s.Explain(r)
+	c := x.Compose(peak, account.Requested)
+	stacks, files := x.ByStack(c), x.ByFile(c)
+	if len(stacks) != 2 || stacks[0].Category != account.CategoryActivation || stacks[1].Category != account.CategoryTemporary {
+		t.Errorf("stacks are %+v", stacks)
+	}
+	if len(files) != 1 || files[0].Bytes != 200 || files[0].Category != "" {
+		t.Errorf("files are %+v", files)
 	}
 }
 

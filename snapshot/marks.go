@@ -158,7 +158,7 @@ func markFrame(rules []frameRule, function, file string) frameMarks {
 type stackMarks struct {
 	activity mark   // of the innermost frame that has one
 	seen     uint32 // bit m: mark m stands somewhere in the stack
-	python   uint32 // 1 + the innermost Python frame, an index into Stacks.Frames
+	owner    uint32 // 1 + the innermost Python frame that tells stacks apart, an index into Stacks.Frames
 }
 
 func (s stackMarks) has(m mark) bool { return s.seen&(1<<m) != 0 }
@@ -182,8 +182,11 @@ func markStacks(table *timeline.StackTable) marks {
 		python, native = python || frames[i].python, native || frames[i].native
 	}
 	m, called := marks{stacks: make([]stackMarks, table.Len()), methods: methodsOf(table)}, false
+	shared := sharedMethods(table, m.methods)
 	for k := range m.stacks {
-		m.stacks[k] = markStack(frames, table.Stack(uint32(k)))
+		stack := table.Stack(uint32(k))
+		m.stacks[k] = markStack(frames, stack)
+		m.stacks[k].owner = ownerOf(frames, stack, func(frame uint32) bool { return shared[m.methods[frame]] })
 		called = called || m.stacks[k].activity == backward
 	}
 	m.offPython = python && !native && called
@@ -206,6 +209,44 @@ func methodsOf(table *timeline.StackTable) []uint32 {
 	return methods
 }
 
+// sharedPercent is from how large a part of the stacks on, in percent, what they
+// have in common says nothing of any one: the recording of stacks, the
+// interpreter, the function that runs everything.
+const sharedPercent = 90
+
+// sharedMethods tells which methods nearly every stack has in it, whatever their
+// names.
+func sharedMethods(table *timeline.StackTable, methods []uint32) []bool {
+	count, last, stacks := make([]int, len(methods)), make([]int, len(methods)), 0
+	for k := range table.Len() {
+		stack := table.Stack(uint32(k))
+		if len(stack) > 0 {
+			stacks++
+		}
+		for _, frame := range stack {
+			if m := methods[frame]; last[m] != k+1 {
+				last[m] = k + 1
+				count[m]++
+			}
+		}
+	}
+	shared := make([]bool, len(methods))
+	for m, n := range count {
+		shared[m] = n > 0 && n*100 >= stacks*sharedPercent
+	}
+	return shared
+}
+
+// ownerOf is 1 + the innermost Python frame that is not shared; 0 without one.
+func ownerOf(frames []frameMarks, stack []uint32, shared func(frame uint32) bool) uint32 {
+	for _, i := range stack {
+		if frames[i].python && !shared(i) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 func markStack(frames []frameMarks, stack []uint32) stackMarks {
 	var s stackMarks
 	for _, i := range stack {
@@ -216,9 +257,6 @@ func markStack(frames []frameMarks, stack []uint32) stackMarks {
 			if s.activity == noMark {
 				s.activity = f.activity
 			}
-		}
-		if f.python && s.python == 0 {
-			s.python = i + 1
 		}
 	}
 	// What a backward calls is backward, whatever its name, unless it runs the

@@ -84,7 +84,7 @@ const minRecorded = 10
 // says anything: in a file without a trace everything does, unless stacks show
 // that a recording was going on.
 func (r *residents) lifetimeMeansSomething() bool {
-	if r.x.r.Trace.Len() > 1 {
+	if r.x.history {
 		return true
 	}
 	recorded := 0
@@ -173,9 +173,9 @@ func (r *residents) giveTrained(weights map[int64]int) {
 	for i := range r.sizes {
 		s := &r.sizes[i]
 		n := weights[s.size]
-		r.give(s.take(n), account.CategoryParameter, "lives through the trace; as many of this size as have a gradient or state")
+		r.give(s.take(n), account.CategoryParameter, r.lived()+", one for each of this size that has a gradient or state")
 		if gradients {
-			r.give(s.take(n), account.CategoryGradient, "lives through the trace; a second copy of the weights, and a backward or step adds to it")
+			r.give(s.take(n), account.CategoryGradient, r.lived()+", a second copy of the weights where a backward or step ran")
 		}
 	}
 }
@@ -223,10 +223,10 @@ func (r *residents) giveRest() {
 		n := len(s.allocs)
 		switch {
 		case minor && n >= minLayers && s.size%width != 0:
-			r.give(s.take(n), account.CategoryBuffer, "lives through the trace; recurs as layers do, but the model's width is no factor of its size")
+			r.give(s.take(n), account.CategoryBuffer, r.lived()+", recurring as layers do, but the model's width is no factor of its size")
 		case n%copies == 0 && (!minor || n >= minRecurse*copies):
-			r.give(s.take(n/copies), account.CategoryParameter, "lives through the trace; sizes recur as those of layers do; buffers may be among them")
-			r.give(s.take(n/copies*(copies-1)), account.CategoryGradient, "lives through the trace; a backward ran, no gradient was made, and every size is there twice")
+			r.give(s.take(n/copies), account.CategoryParameter, r.lived()+", with sizes that recur as those of layers do (buffers may be among them)")
+			r.give(s.take(n/copies*(copies-1)), account.CategoryGradient, r.lived()+", where a backward ran, no gradient was made, and every size is there twice")
 		}
 	}
 }
@@ -263,6 +263,15 @@ func (r *residents) commonDivisor(left int64) int {
 		sum += s.bytes()
 	}
 	return divisor
+}
+
+// lived is what the file shows of a resident: a trace that it outlasts, or that
+// it was there before stacks were recorded.
+func (r *residents) lived() string {
+	if r.x.history {
+		return "held through the whole trace"
+	}
+	return "older than the recording of stacks"
 }
 
 func (r *residents) give(allocs []uint32, c account.Category, why string) {

@@ -31,6 +31,43 @@ func Spell(table *timeline.StackTable, stack uint32, max int) []string {
 	return list
 }
 
+// shownFrames is how many Python frames a stack in one line has.
+const shownFrames = 2
+
+// Where writes a stack in one line: its innermost spelled frame, which is the
+// operator where C++ was recorded, and the innermost Python frames, of which one
+// is the innermost of the program itself. Empty for a stack without frames.
+func Where(table *timeline.StackTable, stack uint32) string {
+	shown := Spell(table, stack, 1)
+	python, own := 0, false
+	for _, i := range table.Stack(stack) {
+		text, mine := spellFrame(table, i), !library(table.File(i))
+		if text == "" || !strings.HasSuffix(table.File(i), ".py") || forwards(table.File(i)) {
+			continue
+		}
+		if python >= shownFrames && (own || !mine) {
+			continue
+		}
+		python, own = python+1, own || mine
+		if text != shown[len(shown)-1] {
+			shown = append(shown, text)
+		}
+		if own && python >= shownFrames {
+			break
+		}
+	}
+	if python == 0 {
+		shown = Spell(table, stack, 1+shownFrames)
+	}
+	return strings.Join(shown, " ← ")
+}
+
+// forwards reports a file whose functions only hand their arguments to the
+// operator that is shown already.
+func forwards(file string) bool {
+	return strings.HasSuffix(file, "torch/functional.py") || strings.Contains(file, "einops/")
+}
+
 // spellFrame is a frame in one line; empty when it is left out.
 func spellFrame(table *timeline.StackTable, frame uint32) string {
 	function, file := table.Function(frame), table.File(frame)

@@ -38,6 +38,27 @@ func TestSpell(t *testing.T) {
 	}
 }
 
+func TestWhere(t *testing.T) {
+	copied, library := "at::_ops::_to_copy::call(at::Tensor const&)", "linear site-packages/torch/nn/functional.py:7"
+	for _, c := range []struct {
+		name   string
+		frames []string
+		want   string
+	}{
+		{"an operator and who called it", []string{copied, "at::_ops::to_dtype::call(at::Tensor const&)", inTo, inMain}, "_to_copy ← convert (modules/module.py:1357) ← <module> (project/train.py:9)"},
+		{"the program, however deep", []string{copied, library, inLoss, inBackward, inModel, inMain}, "_to_copy ← linear (nn/functional.py:7) ← cross_entropy (nn/functional.py:3000) ← forward (project/model.py:10)"},
+		{"Python alone", []string{inSoftmax, inModel, inCall, inMain}, "softmax (project/model.py:30) ← forward (project/model.py:10)"},
+		{"what only hands on", []string{copied, "einsum site-packages/torch/functional.py:373", inModel}, "_to_copy ← forward (project/model.py:10)"},
+		{"autograd's thread", []string{copied, inNode, inEngine}, "_to_copy ← MulBackward0"},
+		{"no frames", nil, ""},
+	} {
+		p := newProgram()
+		if got := Where(&p.s.Stacks, p.stack(c.frames...)); got != c.want {
+			t.Errorf("%s is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestShortFile(t *testing.T) {
 	for path, want := range map[string]string{
 		"/home/u/project/model.py": "project/model.py", `C:\u\project\model.py`: "project/model.py", "model.py": "model.py", "": "", "/": "/",

@@ -55,14 +55,14 @@ func unattributed(why string) Verdict {
 // judge decides an allocation by annotations and stacks alone.
 func (x *Explanation) judge(a int) Verdict {
 	if category, ok := x.annotated(a); ok {
-		return Verdict{category, ByAnnotation, "the program named it so"}
+		return Verdict{category, ByAnnotation, "named so by the program"}
 	}
 	born := x.marks.of(x.r.Timeline.Allocs[a].Stack)
 	if v, ok := byPurpose(born); ok {
 		return v
 	}
 	if x.isCublasWorkspace(a) {
-		return Verdict{account.CategoryWorkspace, BySizes, "size of cuBLAS's default workspace, never freed"}
+		return Verdict{account.CategoryWorkspace, BySizes, "of the size of cuBLAS's default workspace" + x.held(" and")}
 	}
 	activity := born.activity
 	if activity == noMark {
@@ -95,13 +95,13 @@ func (x *Explanation) judge(a int) Verdict {
 func byPurpose(born stackMarks) (Verdict, bool) {
 	switch {
 	case born.has(workspace):
-		return Verdict{account.CategoryWorkspace, ByFrames, "workspace of cuBLAS"}, true
+		return Verdict{account.CategoryWorkspace, ByFrames, "the workspace of cuBLAS"}, true
 	case born.has(capturing):
 		return Verdict{account.CategoryGraphPool, ByFrames, "made while a CUDA graph was captured"}, true
 	case born.has(caching):
 		return Verdict{account.CategoryKVCache, ByFrames, "made by a cache of keys and values"}, true
 	case born.has(sharding):
-		return Verdict{account.CategoryParameter, ByFrames, "sharded weights, gathered"}, true
+		return Verdict{account.CategoryParameter, ByFrames, "gathered from sharded weights"}, true
 	case born.has(communicating):
 		return Verdict{account.CategoryCommunication, ByFrames, "made by torch.distributed"}, true
 	case born.has(feeding):
@@ -154,6 +154,9 @@ func (x *Explanation) inStep(a int) Verdict {
 	if x.samePass(a) {
 		return Verdict{account.CategoryTemporary, ByLifetime, "made and freed within an optimizer step"}
 	}
+	if x.inLastPass(a) {
+		return Verdict{account.CategoryOptimizerState, ByLifetime, "made by an optimizer" + x.held(" and")}
+	}
 	return Verdict{account.CategoryOptimizerState, ByLifetime, "made by an optimizer and kept after its step"}
 }
 
@@ -171,7 +174,24 @@ func (x *Explanation) inBackward(a int, born stackMarks) Verdict {
 	case x.outlivesPass(a):
 		return Verdict{account.CategoryGradient, ByLifetime, "made by a backward and kept after it"}
 	}
+	if !x.history {
+		return unattributed("a backward made it, and no history shows whether it is kept after that")
+	}
 	return Verdict{account.CategoryTemporary, ByLifetime, "made by a backward that the trace does not show the end of"}
+}
+
+// inLastPass reports whether an allocation is held, and the trace does not show
+// that it outlives the pass of its birth.
+func (x *Explanation) inLastPass(a int) bool {
+	return x.lives.kept(a) && int(x.lives.bornIn[a]) == len(x.lives.passes)-1
+}
+
+// held says what a file shows of an allocation that is there at its end.
+func (x *Explanation) held(and string) string {
+	if x.history {
+		return and + " still held at the end"
+	}
+	return and + " held at the dump"
 }
 
 // outlivesPass reports whether the pass of an allocation's birth ended before
@@ -185,7 +205,16 @@ func (x *Explanation) inLoading(a int) Verdict {
 	if x.samePass(a) {
 		return Verdict{account.CategoryTemporary, ByLifetime, "made and freed while weights were loaded"}
 	}
-	return Verdict{account.CategoryParameter, ByFrames, "made where weights are loaded or moved; buffers are among them"}
+	return Verdict{account.CategoryParameter, ByFrames, "made where weights are loaded or moved, buffers among them"}
+}
+
+// withoutBackward is said of what a forward made where no backward was recorded
+// that it could be held for.
+func (x *Explanation) withoutBackward() string {
+	if x.history && !x.lives.did[backward] {
+		return " (no backward in this trace)"
+	}
+	return ""
 }
 
 // inForward tells what a forward keeps for its backward from what it lets go.
@@ -195,7 +224,7 @@ func (x *Explanation) inForward(a int, born stackMarks) Verdict {
 	case born.has(recomputing) && born.has(backward):
 		return Verdict{account.CategoryActivation, ByFrames, "recomputed by checkpointing"}
 	case x.lives.kept(a):
-		return Verdict{account.CategoryActivation, ByLifetime, "made by a forward and still held at the end"}
+		return Verdict{account.CategoryActivation, ByLifetime, "made by a forward" + x.held(" and") + x.withoutBackward()}
 	case freed.activity == backward:
 		return Verdict{account.CategoryActivation, ByLifetime, "made by a forward and held for its backward"}
 	case freed.has(castCache):
@@ -211,9 +240,12 @@ func (x *Explanation) inForward(a int, born stackMarks) Verdict {
 func (x *Explanation) byFree(a int) Verdict {
 	if x.lives.kept(a) {
 		if len(x.r.Timeline.Stacks.Stack(x.r.Timeline.Allocs[a].Stack)) == 0 {
-			return unattributed("it has no stack and is never freed")
+			return unattributed("it has no stack and is" + x.held(""))
 		}
-		return unattributed("nothing on its stack says what it is for, and it is never freed")
+		return unattributed("nothing on its stack says what it is for, and it is" + x.held(""))
+	}
+	if x.lives.request[a] == never {
+		return unattributed("its free was requested before the trace, and nothing says what it was")
 	}
 	freed := x.freedBy(a)
 	if freed.activity != backward && x.lives.birth[a] != never {
@@ -223,7 +255,7 @@ func (x *Explanation) byFree(a int) Verdict {
 	case zeroGrad:
 		return Verdict{account.CategoryGradient, ByFree, "freed by zero_grad"}
 	case optimizerStep:
-		return Verdict{account.CategoryOptimizerState, ByFree, "held before the trace, replaced by an optimizer step"}
+		return Verdict{account.CategoryOptimizerState, ByFree, "held before the trace and replaced by an optimizer step"}
 	case backward:
 		if freed.has(accumulating) {
 			return Verdict{account.CategoryGradient, ByFree, "freed by AccumulateGrad"}
@@ -240,18 +272,22 @@ func (x *Explanation) byFree(a int) Verdict {
 // quarter of the trace.
 const ownerShare = 4
 
+// freedByOwner is the reason of [Explanation.byOwner].
+const freedByOwner = "made under a function and freed by the same"
+
 // byOwner decides that an allocation is temporary when the function that lets it
-// go is one that was running at its birth. Functions of which a stack shows
-// several calls prove nothing, nor does a module's top level.
+// go is one that was running at its birth. Functions that nearly every stack has
+// prove nothing, nor do those of which a stack shows
+// several calls, nor does a module's top level.
 func (x *Explanation) byOwner(a int) Verdict {
 	l, table := x.lives, &x.r.Timeline.Stacks
-	owner := x.marks.of(l.freedBy[a]).python
+	owner := x.marks.of(l.freedBy[a]).owner
 	long := int(l.request[a]-l.birth[a]) > x.r.Trace.Len()/ownerShare
 	if owner == 0 || long || !x.samePass(a) || strings.HasPrefix(table.Function(owner-1), "<") {
 		return unattributed("nothing on its stack says what it is for")
 	}
 	if x.calls(l.freedBy[a], owner-1) == 1 && x.calls(x.r.Timeline.Allocs[a].Stack, owner-1) == 1 {
-		return Verdict{account.CategoryTemporary, ByLifetime, "made under a function and freed by the same"}
+		return Verdict{account.CategoryTemporary, ByLifetime, freedByOwner}
 	}
 	return unattributed("nothing on its stack says what it is for")
 }

@@ -132,11 +132,24 @@ func TestVerdictByOwner(t *testing.T) {
 	module := p.alloc(100, inUser, inMain)
 	p.free(module, inMain)
 	for range 40 {
-		p.free(p.alloc(1, inUser, inMain), inUser, inMain)
+		p.free(p.alloc(1, "loop project/other.py:50", inMain), inMain)
 	}
 	want := []account.Category{account.CategoryTemporary, account.CategoryUnattributed, account.CategoryUnattributed}
 	if got := p.verdicts(local, handed, module); !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
+	}
+}
+
+// A function that nearly every stack is in tells nothing of any of them.
+func TestVerdictByASharedOwner(t *testing.T) {
+	p := newProgram()
+	local := p.alloc(100, inSoftmax, inUser, inMain)
+	p.free(local, inUser, inMain)
+	for range 40 {
+		p.free(p.alloc(1, "loop project/other.py:50", inUser, inMain), inUser, inMain)
+	}
+	if got := p.verdicts(local); got[0] != account.CategoryUnattributed {
+		t.Errorf("the verdict is %s", got[0])
 	}
 }
 

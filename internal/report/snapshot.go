@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,7 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	b.WriteString("\n" + paragraph(s, "  ", strings.Join([]string{s.bold(fmt.Sprintf("cuda:%d", d.Device)),
 		count(d.Events, "event"), count(d.Segments, "segment"), count(d.Blocks, "block")}, " · ")))
 	if d.Summary != "" {
-		b.WriteString(paragraph(s, "  ", d.Summary))
+		b.WriteString(paragraph(s, "  ", sentence(d.SummaryParts, d.Summary, s)))
 	}
 	failures(b, d.Failures, s)
 	scopes := []struct {
@@ -44,8 +45,15 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	}
 	unit := s.unit(all...)
 	g := grid{columns: []column{{title: unit.String()}, {title: "peak", align: right}, {title: "peak, bytes", align: right}, {title: "at the end", align: right}}}
+	if !d.History {
+		g.columns = []column{{title: unit.String()}, {title: "at the dump", align: right}, {title: "bytes", align: right}}
+	}
 	for _, scope := range scopes {
-		g.row(scope.name, scope.peak.number(unit), scope.peak.number(bytesize.B), scope.end.number(unit))
+		cells := []string{scope.name, scope.peak.number(unit), scope.peak.number(bytesize.B), scope.end.number(unit)}
+		if !d.History {
+			cells = []string{scope.name, scope.end.number(unit), scope.end.number(bytesize.B)}
+		}
+		g.row(cells...)
 	}
 	b.WriteString(g.render(s))
 	b.WriteString(paragraph(s, "  ", peakLine(d)))
@@ -55,16 +63,36 @@ func snapshotDevice(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	top(b, d.Top, s)
 	places(b, "by file", d.Files, s)
 	places(b, "by module", d.Modules, s)
+	named(b, d.Named, s)
+}
+
+// sentence is a summary in the unit that was asked for, else in those of its
+// parts.
+func sentence(parts []record.SentencePart, whole string, s Style) string {
+	if len(parts) == 0 || s.Unit == nil {
+		return whole
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Bytes == nil {
+			b.WriteString(p.Text)
+			continue
+		}
+		b.WriteString(s.amount(quantity{exact: p.Bytes}))
+	}
+	return b.String()
 }
 
 func peakLine(d record.SnapshotDevice) string {
 	switch {
+	case !d.History:
+		return "no history was recorded: levels at the dump, and nothing of what was before it"
 	case d.PeakEvent == nil:
 		return "peaks of different scopes may be different moments"
 	case *d.PeakEvent < 0:
 		return "requested stands highest before the first recorded event; peaks of different scopes may be different moments"
 	}
-	return fmt.Sprintf("requested stands highest after event %s of %s; peaks of different scopes may be different moments",
+	return fmt.Sprintf("requested stands highest after event %s of %s, counted from 0; peaks of different scopes may be different moments",
 		bytesize.Group(*d.PeakEvent), bytesize.Group(int64(d.Events)))
 }
 
@@ -75,8 +103,7 @@ func fragmentation(b *strings.Builder, f *record.Fragmentation, s Style) {
 	parts := []string{}
 	add := func(name string, n *int64) {
 		if n != nil {
-			u := bytesize.Suggest(*n)
-			parts = append(parts, name+" "+fixed(*n, u)+" "+u.String())
+			parts = append(parts, name+" "+s.amount(quantity{exact: n}))
 		}
 	}
 	add("held from the driver and unused", f.CachedBytes)
@@ -99,7 +126,7 @@ func streams(b *strings.Builder, list []record.StreamPool, s Style) {
 		all = append(all, quantity{exact: h.ReservedBytes})
 	}
 	unit := s.unit(all...)
-	g := grid{columns: []column{{title: "stream"}, {title: "pool"}, {title: "reserved, " + unit.String(), align: right}, {title: "active", align: right}, {title: "stranded", align: right}, {title: "largest free", align: right}}}
+	g := grid{columns: []column{{title: "stream"}, {title: "pool"}, {title: "reserved, " + unit.String(), align: right}, {title: "active", align: right}, {title: "stuck", align: right}, {title: "largest free", align: right}}}
 	for _, h := range list[:min(shownRows, len(list))] {
 		g.row(h.Stream, h.Pool, quantity{exact: h.ReservedBytes}.number(unit), quantity{exact: h.ActiveBytes}.number(unit),
 			quantity{exact: h.StrandedBytes}.number(unit), quantity{exact: h.LargestFreeBytes}.number(unit))
@@ -139,7 +166,11 @@ func peakRows(b *strings.Builder, d record.SnapshotDevice, s Style) {
 	if d.CompositionEvent >= 0 {
 		at = "after event " + bytesize.Group(d.CompositionEvent)
 	}
-	b.WriteString("\n" + paragraph(s, "  ", "the "+scope+" peak, "+at))
+	title := "the " + scope + " peak, " + at
+	if !d.History {
+		title = scope + " at the dump"
+	}
+	b.WriteString("\n" + paragraph(s, "  ", title))
 	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "%", align: right}, {title: "category"}, {title: "because", prose: true}}}
 	for _, share := range d.Composition {
 		q := quantity{exact: share.Bytes}
@@ -169,10 +200,6 @@ func because(reasons []record.Reason, category string) string {
 	return ""
 }
 
-// shownFrames is how many Python frames of a stack a terminal shows; the record
-// has more.
-const shownFrames = 2
-
 func top(b *strings.Builder, list []record.TopStack, s Style) {
 	if len(list) == 0 {
 		return
@@ -182,37 +209,35 @@ func top(b *strings.Builder, list []record.TopStack, s Style) {
 		all = append(all, quantity{exact: &t.Bytes})
 	}
 	unit := s.unit(all...)
-	b.WriteString("\n" + paragraph(s, "  ", "largest at that peak, by stack"))
+	b.WriteString("\n" + paragraph(s, "  ", "largest of it, by stack"))
 	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "count", align: right}, {title: "where", prose: true}}}
 	for _, t := range list[:min(shownRows, len(list))] {
-		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), where(t.Stack))
+		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), cmp.Or(t.Where, "no stack was recorded"))
 	}
 	b.WriteString(g.render(s))
 }
 
-// where is the operator of a stack and the innermost Python frames, which alone
-// have a place in brackets; without any the stack as it is.
-func where(stack []string) string {
-	if len(stack) == 0 {
-		return "no stack was recorded"
+// named is the parts of the trace that the program gave a name.
+func named(b *strings.Builder, list []record.NamedPart, s Style) {
+	if len(list) == 0 {
+		return
 	}
-	shown, python := []string{stack[0]}, 0
-	for _, frame := range stack[1:] {
-		if strings.HasSuffix(frame, ")") && !forwards(frame) && python < shownFrames {
-			shown = append(shown, frame)
-			python++
+	var all []quantity
+	for _, n := range list {
+		all = append(all, quantity{exact: n.PeakRequestedBytes})
+	}
+	unit := s.unit(all...)
+	b.WriteString("\n" + paragraph(s, "  ", "parts of the trace that the program named, by their highest requested bytes"))
+	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "after event", align: right}, {title: "times", align: right}, {title: "name", prose: true}}}
+	for _, n := range list[:min(shownRows, len(list))] {
+		name := n.Name
+		if n.Phase != nil && *n.Phase != n.Name {
+			name += " (" + *n.Phase + ")"
 		}
+		g.row(quantity{exact: n.PeakRequestedBytes}.number(unit), bytesize.Group(n.PeakEvent), bytesize.Group(int64(n.Intervals)), name)
 	}
-	if python == 0 {
-		shown = stack[:min(1+shownFrames, len(stack))]
-	}
-	return strings.Join(shown, " ← ")
-}
-
-// forwards reports a Python frame that only hands its arguments to the operator
-// that is shown already.
-func forwards(frame string) bool {
-	return strings.Contains(frame, "(torch/functional.py:") || strings.Contains(frame, "(einops/")
+	b.WriteString(g.render(s))
+	more(b, len(list)-shownRows, s)
 }
 
 // places is the largest files or modules in one line.
@@ -220,8 +245,7 @@ func places(b *strings.Builder, title string, list []record.Place, s Style) {
 	var parts []string
 	for _, p := range list {
 		if p.Name != nil && len(parts) < shownRows-1 {
-			u := bytesize.Suggest(p.Bytes)
-			parts = append(parts, *p.Name+" "+fixed(p.Bytes, u)+" "+u.String())
+			parts = append(parts, *p.Name+" "+s.amount(quantity{exact: &p.Bytes}))
 		}
 	}
 	if len(parts) > 0 {
