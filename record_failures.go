@@ -2,7 +2,6 @@ package floodmark
 
 import (
 	"fmt"
-	"strings"
 
 	"floodmark/account"
 	"floodmark/allocator"
@@ -85,7 +84,7 @@ func (d *denied) record(stacks *timeline.StackTable) record.SnapshotFailure {
 	cached, missing := d.cached(), int64(0)
 	row := record.SnapshotFailure{
 		RequestBytes: &d.failed.Requested, ReservedBytes: &d.levels.Reserved,
-		Stack: frames(stacks, d.failed.Stack), Where: whereOf(stacks, d.failed.Stack),
+		Stack: frames(stacks, d.failed.Stack), Where: snapshot.Where(stacks, d.failed.Stack),
 	}
 	if d.exact != nil {
 		row.AllocatedBytes, row.CachedBytes = &d.levels.Allocated, &cached
@@ -100,7 +99,7 @@ func (d *denied) record(stacks *timeline.StackTable) record.SnapshotFailure {
 		}
 	}
 	class, because := d.judge()
-	row.Class, row.Because = string(class), because
+	row.Class, row.Because, row.BecauseParts = string(class), because.String(), partsOfSentence(because)
 	return row
 }
 
@@ -118,28 +117,25 @@ func (d *denied) missing() int64 {
 
 // judge names the class of the failure, as enginelog names those of a log, and
 // says why.
-func (d *denied) judge() (enginelog.Class, string) {
+func (d *denied) judge() (enginelog.Class, snapshot.Sentence) {
+	asked, free := d.failed.Requested, d.failed.DeviceFree
 	if d.capacity < 0 {
-		return enginelog.CannotTell, fmt.Sprintf("%s were asked for with %s reserved; what the driver had free was not recorded",
-			amountOf(d.failed.Requested), amountOf(d.levels.Reserved))
+		return enginelog.CannotTell, snapshot.Say(asked, " were asked for with ", d.levels.Reserved, " reserved; what the driver had free was not recorded")
 	}
-	asked, free := amountOf(d.failed.Requested), amountOf(d.failed.DeviceFree)
+	had := snapshot.Say(asked, " were asked for; the driver had ", free, " free")
 	missing := d.missing()
 	switch {
 	case missing > 0:
-		return enginelog.Exhaustion, fmt.Sprintf("%s were asked for; the driver had %s free and %s were cached unused: even in one piece that is %s short. %s",
-			asked, free, d.cachedText(), amountOf(missing), d.room())
+		return enginelog.Exhaustion, snapshot.Say(had, " and ", d.cachedWords(), " were cached unused: even in one piece that is ", missing, " short. ", d.room())
 	case d.settings.MemoryFraction < 1:
-		return enginelog.CannotTell, fmt.Sprintf("%s were asked for and the driver had %s free; the recorded per_process_memory_fraction of %g can have forbidden them",
-			asked, free, d.settings.MemoryFraction)
-	case d.needed() <= d.failed.DeviceFree:
-		return enginelog.LimitOutsideAllocator, fmt.Sprintf("%s were asked for and the driver had %s free: something outside the allocator refused them", asked, free)
+		return enginelog.CannotTell, snapshot.Say(had, fmt.Sprintf("; the recorded per_process_memory_fraction of %g can have forbidden them", d.settings.MemoryFraction))
+	case d.needed() <= free:
+		return enginelog.LimitOutsideAllocator, snapshot.Say(had, ": something outside the allocator refused them")
 	case d.exact == nil:
-		return enginelog.CannotTell, fmt.Sprintf("%s were asked for, the driver had %s free, and %s were cached: it is not known to the byte whether that would be enough in one piece",
-			asked, free, d.cachedText())
+		return enginelog.CannotTell, snapshot.Say(had, " and ", d.cachedWords(), " were cached: it is not known to the byte whether that would be enough in one piece")
 	}
-	return enginelog.FragmentationPlausible, fmt.Sprintf("%s were asked for and the driver had only %s free, but with the %s that were cached unused it would be enough; the largest cached block was %s: fragmentation is plausible, not proven. %s",
-		asked, free, d.cachedText(), amountOf(d.exact.LargestFree), d.room())
+	return enginelog.FragmentationPlausible, snapshot.Say(had, ", but with the ", d.cachedWords(), " that were cached unused it would be enough; the largest cached block was ",
+		d.exact.LargestFree, ": fragmentation is plausible, not proven. ", d.room())
 }
 
 // needed is what the driver had to give: a segment, or whole pages of 20 MiB.
@@ -156,31 +152,16 @@ func (d *denied) needed() int64 {
 	return pages
 }
 
-func (d *denied) cachedText() string {
+func (d *denied) cachedWords() snapshot.Sentence {
 	if d.exact == nil {
-		return "at most " + amountOf(d.cached())
+		return snapshot.Say("at most ", d.cached())
 	}
-	return amountOf(d.cached())
+	return snapshot.Say(d.cached())
 }
 
 // room is what the allocator had of what it could have.
-func (d *denied) room() string {
-	return fmt.Sprintf("The allocator held %s of the %s that it could have; the rest of the card was in use outside it",
-		amountOf(d.levels.Reserved), amountOf(d.capacity))
-}
-
-// amountOf is a count in a fitting unit, for a sentence.
-func amountOf(n int64) string {
-	unit := bytesize.Suggest(n)
-	if unit == bytesize.B {
-		return bytesize.Group(n) + " B"
-	}
-	return bytesize.Fixed(n, unit, 2) + " " + unit.String()
-}
-
-// whereOf is a stack in one line; empty without one.
-func whereOf(table *timeline.StackTable, stack uint32) string {
-	return strings.Join(snapshot.Spell(table, stack, 3), " ← ")
+func (d *denied) room() snapshot.Sentence {
+	return snapshot.Say("The allocator held ", d.levels.Reserved, " of the ", d.capacity, " that it could have; the rest of the card was in use outside it")
 }
 
 // waiting notes how much of the requested peak only waits: a block whose free
@@ -200,5 +181,5 @@ func (e snapshotEvidence) waiting(i int) []account.Warning {
 	}
 	return []account.Warning{{Code: "pending_frees", Text: fmt.Sprintf(
 		"cuda:%d: at the requested peak %s in %d %s for other streams: their tensors are gone, so they count as requested and active, and as allocated no more",
-		r.Timeline.Device, amountOf(bytes), blocks, wait)}}
+		r.Timeline.Device, snapshot.Say(bytes), blocks, wait)}}
 }

@@ -46,7 +46,7 @@ func TestWhyARequestFailed(t *testing.T) {
 		if c.exact {
 			d.exact = &replay.Failed{LargestFree: c.largest}
 		}
-		if class, because := d.judge(); class != c.class || !strings.Contains(because, c.says) {
+		if class, because := d.judge(); class != c.class || !strings.Contains(because.String(), c.says) {
 			t.Errorf("%s: %s, because %s", c.name, class, because)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"floodmark/account"
 	"floodmark/record"
 	"floodmark/replay"
+	"floodmark/snapshot"
 	"floodmark/timeline"
 )
 
@@ -20,7 +21,12 @@ func (r *Replayed) Record(tool record.Tool) any {
 		Source: r.Name,
 	}
 	for _, d := range r.Devices {
-		document.Devices = append(document.Devices, d.record())
+		row := d.record()
+		if limit := d.Limit(); limit > 0 && r.Request.TotalMemory >= limit {
+			outside := r.Request.TotalMemory - limit
+			row.OutsideBytes = &outside
+		}
+		document.Devices = append(document.Devices, row)
 	}
 	return document
 }
@@ -106,7 +112,7 @@ func requestRecord(of *replay.Recorded, stop *replay.Stop) *record.Request {
 	case timeline.Born:
 		stack = tl.Allocs[e.Alloc].Stack
 	}
-	r.Stack, r.Where = frames(&tl.Stacks, stack), whereOf(&tl.Stacks, stack)
+	r.Stack, r.Where = frames(&tl.Stacks, stack), snapshot.Where(&tl.Stacks, stack)
 	return r
 }
 

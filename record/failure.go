@@ -5,13 +5,14 @@ package record
 // could. Class is exhaustion, fragmentation_plausible, limit_outside_allocator or
 // cannot_tell, as for the failures of a log.
 type SnapshotFailure struct {
-	Event           int64  `json:"event"` // index of the trace entry
-	Class           string `json:"class"`
-	Because         string `json:"because"` // a sentence
-	RequestBytes    *int64 `json:"request_bytes"`
-	ReservedBytes   *int64 `json:"reserved_bytes"`
-	DeviceFreeBytes *int64 `json:"device_free_bytes"` // null where it was not recorded
-	CapacityBytes   *int64 `json:"capacity_bytes"`    // reserved and free: what the allocator could have at most
+	Event           int64          `json:"event"` // index of the trace entry
+	Class           string         `json:"class"`
+	Because         string         `json:"because"` // a sentence
+	BecauseParts    []SentencePart `json:"because_parts"`
+	RequestBytes    *int64         `json:"request_bytes"`
+	ReservedBytes   *int64         `json:"reserved_bytes"`
+	DeviceFreeBytes *int64         `json:"device_free_bytes"` // null where it was not recorded
+	CapacityBytes   *int64         `json:"capacity_bytes"`    // reserved and free: what the allocator could have at most
 	// AllocatedBytes is exact where the replay reproduces the recording, else
 	// bounded from below; so is CachedBytes from above.
 	AllocatedBytes    *int64 `json:"allocated_bytes"`

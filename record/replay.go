@@ -19,6 +19,7 @@ type ReplayDevice struct {
 	PeakActiveBytes    *int64      `json:"peak_active_bytes"`    // the same
 	CapacityBytes      *int64      `json:"capacity_bytes"`       // what the driver could give, where a request failed in the recording
 	CapacityLowBytes   *int64      `json:"capacity_low_bytes,omitempty"`
+	OutsideBytes       *int64      `json:"outside_bytes"` // of the card, in use beside the allocator then; null where its total was not named
 	WhatIf             []WhatIf    `json:"what_if"`
 }
 
@@ -68,7 +69,7 @@ type WhatIf struct {
 	PeakAllocatedLowBytes  *int64    `json:"peak_allocated_low_bytes,omitempty"`
 	PeakAllocatedHighBytes *int64    `json:"peak_allocated_high_bytes,omitempty"`
 	OutOfMemory            *bool     `json:"out_of_memory"`           // null: cannot tell
-	Failure                *Request  `json:"failure"`                 // at which it is out of memory
+	Failure                *Request  `json:"failure"`                 // at which it is out of memory, or may be
 	Served                 *Request  `json:"served"`                  // failed in the recording and not here, where the run ends
 	SmallestCapacityBytes  *int64    `json:"smallest_capacity_bytes"` // null: not asked for, or none; with what failed in the recording
 	ValidatedOnHardware    bool      `json:"validated_on_hardware"`

@@ -11,6 +11,11 @@
 // and every release again. That comparison is the [Certificate]; without one
 // that holds there is no what-if, but a [NotCertifiedError].
 //
+// A recording in which a request failed says what the driver could give. Under a
+// what-if that request fails again, and the program ran out of memory as it did;
+// or it is served, and the run ends there with lower bounds ([ErrServed]),
+// because what the program would have done then is not recorded.
+//
 // It does not know what a model is, and it decides nothing. A what-if is not
 // validated on hardware, and says so.
 package replay

@@ -139,6 +139,29 @@ func TestWhatIfOfARealRecording(t *testing.T) {
 	}
 }
 
+// With the least capacity the recorded program runs, however it began.
+func TestLeastCapacityOfRealRecordings(t *testing.T) {
+	for _, name := range []string{"assignment2-magma.pickle", "assignment2-silmont.pickle"} {
+		s, r := one(t, name)
+		recorded := Replay(s, r, allocator.LatestRules(), 0)
+		for _, conf := range []string{"", "expandable_segments:True", "max_split_size_mb:128"} {
+			o := DefaultOptions()
+			o.Settings, _ = allocator.ParseConf(conf)
+			least, err := recorded.SmallestCapacity(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for capacity, want := range map[int64]bool{least: true, least - capacityStep: false} {
+				o.Capacity = capacity
+				w, err := recorded.WhatIf(context.Background(), o)
+				if err != nil || (w.OutOfMemory == No) != want {
+					t.Errorf("%s, %q: with %d bytes out of memory %s, %v", name, conf, capacity, w.OutOfMemory, err)
+				}
+			}
+		}
+	}
+}
+
 func has(list []account.Warning, code string) bool {
 	for _, w := range list {
 		if w.Code == code {

@@ -19,7 +19,7 @@ func failures(b *strings.Builder, list []record.SnapshotFailure, s Style) {
 		if f.Phase != nil {
 			title += ", in " + strings.ReplaceAll(*f.Phase, "_", " ")
 		}
-		b.WriteString(paragraph(s, "  ", s.bold(title)+" ("+strings.ReplaceAll(f.Class, "_", " ")+"): "+f.Because))
+		b.WriteString(paragraph(s, "  ", s.bold(title)+" ("+strings.ReplaceAll(f.Class, "_", " ")+"): "+sentence(f.BecauseParts, f.Because, s)))
 		b.WriteString(paragraph(s, "  ", "  asked for by: "+cmp.Or(f.Where, "no stack was recorded")))
 		if alive := alive(f.Composition, s); alive != "" {
 			b.WriteString(paragraph(s, "  ", "  allocated then: "+alive))

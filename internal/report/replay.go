@@ -43,8 +43,12 @@ func replayDevice(b *strings.Builder, d record.ReplayDevice, s Style) {
 	unit := replayUnit(d, s)
 	certificate(b, d.Certificate, unit, s)
 	if d.CapacityBytes != nil {
-		b.WriteString(paragraph(s, "  ", "a request failed in the recording: the driver could give "+
-			s.amount(quantity{exact: d.CapacityBytes})+" to the allocator, so that is the limit below where no other is named (--capacity none: no limit)"))
+		outside := ""
+		if d.OutsideBytes != nil {
+			outside = " (" + s.amount(quantity{exact: d.OutsideBytes}) + " of the card were in use outside it)"
+		}
+		b.WriteString(paragraph(s, "  ", "a request failed in the recording: the driver could give "+s.amount(quantity{exact: d.CapacityBytes})+
+			" to the allocator"+outside+", so that is the limit below where no other is named (--capacity none: no limit)"))
 	}
 	if len(d.WhatIf) > 0 {
 		whatIfs(b, d.WhatIf, unit, s)
@@ -174,7 +178,11 @@ func ended(b *strings.Builder, w record.WhatIf, unit bytesize.Unit, s Style) {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("%s: %s %s: %s %s requested, %s %s reserved; %s", rowName(w), what, at,
 			fixed(*r.RequestBytes, size), size, fixed(*r.ReservedBytes, unit), unit, cmp.Or(r.Where, "no stack was recorded"))))
 	}
-	tell(w.Failure, "out of memory")
+	if w.OutOfMemory == nil {
+		tell(w.Failure, "out of memory in one of the two ways to begin")
+	} else {
+		tell(w.Failure, "out of memory")
+	}
 	tell(w.Served, "serves what failed in the recording")
 }
 
