@@ -22,13 +22,14 @@ const (
 type sidePeak struct {
 	side   string // a or b
 	device int
+	known  bool // the file has segments, at whose end the levels are anchored
 	x      *snapshot.Explanation
 	at     snapshot.Composition
 }
 
 func (e snapshotEvidence) peakOf(side string, i int) sidePeak {
 	r, x := e.recordings[i], e.explanations[i]
-	return sidePeak{side, r.Timeline.Device, x, x.Compose(r.Peaks().Requested.Entry, account.Requested)}
+	return sidePeak{side, r.Timeline.Device, r.EndKnown, x, x.Compose(r.Peaks().Requested.Entry, account.Requested)}
 }
 
 // word is what the bytes of a side are: a peak only where the file shows one.
@@ -38,6 +39,8 @@ func (p sidePeak) word() string {
 		return "uncertain level"
 	case !p.x.History():
 		return "level at the dump"
+	case !p.known:
+		return "lower bound of the peak"
 	}
 	return "peak"
 }
@@ -52,6 +55,8 @@ func (p sidePeak) doubts() []account.Warning {
 		return []account.Warning{{Code: "contradictory", Text: device + "the file contradicts itself, so what its entries add up to is compared, and no certain peak; floodmark explain has the details"}}
 	case !p.x.History():
 		return []account.Warning{{Code: "no_history", Text: device + "no allocation was recorded, so the level at the dump is compared, and no peak"}}
+	case !p.known:
+		return []account.Warning{{Code: "no_segments", Text: device + "the file has no segments, so a lower bound of its peak is compared"}}
 	}
 	return nil
 }

@@ -51,6 +51,16 @@ func TestCompareEqualSnapshots(t *testing.T) {
 	}
 }
 
+// Without segments levels count from the first entry: what is compared is a
+// lower bound, and said to be.
+func TestCompareSnapshotsWithoutSegments(t *testing.T) {
+	e := readSnapshot(t, "assignment2-silmont.pickle")
+	p := e.peakOf("b", 0)
+	if p.known = false; p.word() != "lower bound of the peak" || len(p.doubts()) != 1 || p.doubts()[0].Code != "no_segments" {
+		t.Errorf("%s; %v", p.word(), p.doubts())
+	}
+}
+
 // Files whose peaks nobody knows are compared, and are said to be such; a device
 // that one side lacks is named.
 func TestCompareDoubtfulSnapshots(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/internal/source"
 	"floodmark/record"
 	"floodmark/snapshot"
@@ -103,5 +104,48 @@ func TestSnapshotAccountTerms(t *testing.T) {
 	}
 	if bytes["weights"] != 514_501_632 || bytes["gradients"] != 514_501_632 || bytes["workspace"] != 17_039_360 {
 		t.Errorf("terms at the peak: %v", bytes)
+	}
+}
+
+// Parts that the program named are in the record, the phases among them as such.
+func TestSnapshotNamedParts(t *testing.T) {
+	rows := namedOf([]snapshot.Named{
+		{Name: "## forward ##", Phase: account.PhaseForward, Intervals: 2, Peak: snapshot.Peak{Bytes: 100, Entry: 3}},
+		{Name: "epoch 3", Phase: account.PhaseRecorded, Intervals: 1, Peak: snapshot.Peak{Bytes: 40, Entry: 0}},
+	})
+	if len(rows) != 2 || *rows[0].Phase != "forward" || *rows[0].PeakRequestedBytes != 100 || rows[0].PeakEvent != 3 || rows[1].Phase != nil {
+		t.Errorf("rows are %+v", rows)
+	}
+}
+
+// Keys that nothing was read from are told, however many.
+func TestUnknownKeys(t *testing.T) {
+	keys := []snapshot.UnknownKey{{In: "entry", Key: "colour", Count: 7}}
+	if got := unknownKeys(keys); len(got) != 1 || got[0].Text != `one key of the file is unknown to this version and was not read: "colour" of entry (7 times)` {
+		t.Errorf("one key is %v", got)
+	}
+	for range 20 {
+		keys = append(keys, keys[0])
+	}
+	if got := unknownKeys(keys); len(got) != 1 || !strings.HasPrefix(got[0].Text, "21 keys ") || strings.Count(got[0].Text, "colour") != topRows {
+		t.Errorf("many keys are %v", got)
+	}
+	if unknownKeys(nil) != nil {
+		t.Error("a file without unknown keys is told to have some")
+	}
+}
+
+// A sentence in parts reads as the summary does, and its amounts are the bytes.
+func TestSnapshotSummaryParts(t *testing.T) {
+	d := readSnapshot(t, "assignment2-magma.pickle").device(0, nil)
+	text, amounts := "", 0
+	for _, p := range d.SummaryParts {
+		text += p.Text
+		if p.Bytes != nil {
+			amounts++
+		}
+	}
+	if text != d.Summary || amounts < 3 || *d.SummaryParts[1].Bytes != *d.PeakRequestedBytes {
+		t.Errorf("%d amounts in %+v", amounts, d.SummaryParts)
 	}
 }
