@@ -49,6 +49,12 @@ func (s section) attentionSizes(k *stack) attentionSizes {
 	if a.kvHeads > a.heads && !s.has(keyKVHeads) {
 		a.kvHeads = a.heads // the class's default belongs to its default of query heads
 	}
+	switch {
+	case a.kvHeads == 0 && a.heads > 0:
+		s.doubt(s.path+"num_key_value_heads", "0", "attention has at least one key and value head")
+	case a.kvHeads > 0 && a.heads%a.kvHeads != 0:
+		s.remark("heads_do_not_divide", "%d query heads are no multiple of %d key and value heads, so that the model cannot run", a.heads, a.kvHeads)
+	}
 	if k.attn.oneKV != "" && s.is(k.attn.oneKV) && !s.is(k.attn.oneKVNot) {
 		a.kvHeads = 1
 	}

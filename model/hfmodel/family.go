@@ -160,6 +160,12 @@ func familyOf(s section, modelType, architecture string) (family, bool) {
 	return family{}, false
 }
 
+// classOf is a class without what it is used for: "Llama" of LlamaForCausalLM.
+func classOf(architecture string) string {
+	name, _ := stem(architecture)
+	return name
+}
+
 // rowOf is the row of a type that another row names.
 func rowOf(s section, modelType string) (family, bool) {
 	for _, f := range families() {

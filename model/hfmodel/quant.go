@@ -45,7 +45,8 @@ func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
 	for _, src := range extra {
 		root, err := parse(src)
 		if errors.Is(err, source.ErrNotThisFormat) {
-			continue
+			return nil, source.InField(src.Name(), "", "is no JSON object, so how the weights are packed is not known").
+				WithHint("fetch it again, or take it away if the weights are not packed")
 		}
 		if err != nil {
 			return nil, err

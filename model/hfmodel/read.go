@@ -83,6 +83,9 @@ func (b *builder) build(s section) {
 	if architecture != "" && !classKnown(architecture) {
 		b.doubt("architectures", architecture, "the class "+shorten(architecture)+" is not known here; the sizes are those of its model_type, "+b.model.Type)
 	}
+	if other, known := familyOf(s, "", architecture); known && b.model.Type != "" && other.types != f.types && !listed(f.classes, classOf(architecture)) {
+		b.remark("type_and_class", "model_type says %s and architectures says %s, which is another family; the sizes follow model_type", b.model.Type, shorten(architecture))
+	}
 	if b.model.Compute = s.format(); b.model.Compute == dtype.Unknown && f.converts != "" {
 		b.model.Compute, _ = dtype.Parse(f.converts)
 	}
@@ -184,7 +187,20 @@ func (s section) format() dtype.Format {
 	if !ok {
 		s.doubt(s.path+"torch_dtype", name, "this element format is not known here")
 	}
+	s.twice(f)
 	return f
+}
+
+// twice notices a file that declares its format under the old key and the new
+// one, and differently: which counts depends on the version that loads it.
+func (s section) twice(f dtype.Format) {
+	old, new := s.object.get("torch_dtype"), s.object.get("dtype")
+	if old == nil || new == nil || old.kind != isText || new.kind != isText {
+		return
+	}
+	if other, ok := dtype.Parse(new.text); ok && other != f {
+		s.remark("dtype_twice", "torch_dtype says %s and dtype says %s; transformers 5 takes dtype, older versions torch_dtype, and so do the figures here", f, other)
+	}
 }
 
 // finish moves the drafts into the model.
@@ -194,6 +210,11 @@ func (b *builder) finish() {
 		b.model.Tensors[i] = d.Tensor
 	}
 	b.model.Unknown = b.unknown
+	b.model.Warnings = append(b.model.Warnings, b.odd...)
+	if len(b.assumed) > 0 {
+		b.model.Warnings = append(b.model.Warnings, account.Warning{Code: "class_defaults",
+			Text: "the configuration does not give " + strings.Join(b.assumed, ", ") + "; the defaults of its class are taken"})
+	}
 	if len(b.drafts) > 0 && b.model.Compute == dtype.Unknown {
 		b.model.Unknown = append(b.model.Unknown, model.Unknown{Field: "torch_dtype", Value: "absent", FormatOnly: true,
 			Why: "the configuration does not say in which format the weights are stored"})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"floodmark/account"
 	"floodmark/internal/source"
 	"floodmark/model"
 )
@@ -22,6 +23,8 @@ type ledger struct {
 	used    map[string]bool
 	err     error
 	unknown []model.Unknown
+	assumed []string          // sizes that the file does not give, "hidden_size 4096": the class's own
+	odd     []account.Warning // what the file says that does not go together
 }
 
 func (l *ledger) fail(e *source.FormatError) {
@@ -201,6 +204,9 @@ func (s section) or(key string, absent int64) int64 {
 func (s section) need(key string) int64 {
 	n, ok := s.number(key)
 	field := s.path + s.spellings(key)[0]
+	if ok && !s.has(key) {
+		s.assume(field, n)
+	}
 	switch {
 	case s.err != nil:
 	case !ok:
@@ -209,6 +215,21 @@ func (s section) need(key string) int64 {
 		s.doubt(field, "0", "sizes depend on it")
 	}
 	return n
+}
+
+// assume notes a size that only the defaults of the class give.
+func (l *ledger) assume(field string, n int64) {
+	if text := fmt.Sprintf("%s %d", field, n); !slices.Contains(l.assumed, text) {
+		l.assumed = append(l.assumed, text)
+	}
+}
+
+// remark notes what does not go together, once.
+func (l *ledger) remark(code, format string, args ...any) {
+	w := account.Warning{Code: code, Text: fmt.Sprintf(format, args...)}
+	if !slices.Contains(l.odd, w) {
+		l.odd = append(l.odd, w)
+	}
 }
 
 // scalar is a key that may hold a number or a list: the number, or 0.

@@ -1,0 +1,47 @@
+package hfmodel
+
+import (
+	"strings"
+	"testing"
+
+	"floodmark/internal/source"
+)
+
+// What a configuration leaves to its class, and what in it does not go
+// together, is said; nothing is filled in silently.
+func TestRemarks(t *testing.T) {
+	const rest = `"architectures":["LlamaForCausalLM"],"vocab_size":100,"intermediate_size":128,"num_hidden_layers":2`
+	for _, c := range []struct{ name, text, code, want string }{
+		{"a size that only the class gives", `{` + rest + `,"model_type":"llama","torch_dtype":"bfloat16","num_attention_heads":4,"num_key_value_heads":2}`,
+			"class_defaults", "does not give hidden_size 4096"},
+		{"two formats", `{` + rest + `,"model_type":"llama","torch_dtype":"bfloat16","dtype":"float32","hidden_size":64,"num_attention_heads":4}`,
+			"dtype_twice", "torch_dtype says BF16 and dtype says F32"},
+		{"another family's class", `{` + rest + `,"model_type":"gpt2","torch_dtype":"bfloat16","n_embd":64,"n_head":4,"n_layer":2,"n_positions":32}`,
+			"type_and_class", "model_type says gpt2 and architectures says LlamaForCausalLM"},
+		{"heads that do not divide", `{` + rest + `,"model_type":"llama","torch_dtype":"bfloat16","hidden_size":64,"num_attention_heads":4,"num_key_value_heads":3}`,
+			"heads_do_not_divide", "4 query heads are no multiple of 3"},
+	} {
+		m, err := Read(source.Bytes("config.json", []byte(c.text)))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		found := ""
+		for _, w := range m.Warnings {
+			if w.Code == c.code {
+				found = w.Text
+			}
+		}
+		if !strings.Contains(found, c.want) {
+			t.Errorf("%s: %+v, want %q", c.name, m.Warnings, c.want)
+		}
+	}
+}
+
+func TestDamagedQuantisationBeside(t *testing.T) {
+	config := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16","vocab_size":100,"hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4}`
+	_, err := Read(source.Bytes("config.json", []byte(config)), source.Bytes("quantize_config.json", []byte("garbage")))
+	if err == nil || !strings.Contains(err.Error(), "quantize_config.json") {
+		t.Errorf("a damaged quantize_config.json: %v", err)
+	}
+}
