@@ -104,21 +104,29 @@ func (d *denied) record(stacks *timeline.StackTable) record.SnapshotFailure {
 }
 
 // cached is held from the driver and not in use; at most, without a certificate.
-func (d *denied) cached() int64 { return max(d.levels.Reserved-d.levels.Active, 0) }
+func (d *denied) cached() int64 {
+	if d.levels.Active < 0 || d.levels.Reserved < d.levels.Active {
+		return 0 // a file that contradicts itself
+	}
+	return d.levels.Reserved - d.levels.Active
+}
 
 // missing is what the request lacks of all that is free and cached together.
 func (d *denied) missing() int64 {
 	together, fits := bytesize.Add(d.failed.DeviceFree, d.cached())
-	if !fits {
+	if !fits || d.failed.Requested < together {
 		return 0
 	}
-	return max(d.failed.Requested-together, 0)
+	return d.failed.Requested - together
 }
 
 // judge names the class of the failure, as enginelog names those of a log, and
 // says why.
 func (d *denied) judge() (enginelog.Class, snapshot.Sentence) {
 	asked, free := d.failed.Requested, d.failed.DeviceFree
+	if asked > allocator.MaxRequest {
+		return enginelog.AbsurdSize, snapshot.Say(asked, " were asked for, which no memory holds: a shape or a count is corrupt")
+	}
 	if d.capacity < 0 {
 		return enginelog.CannotTell, snapshot.Say(asked, " were asked for with ", d.levels.Reserved, " reserved; what the driver had free was not recorded")
 	}
@@ -140,16 +148,15 @@ func (d *denied) judge() (enginelog.Class, snapshot.Sentence) {
 
 // needed is what the driver had to give: a segment, or whole pages of 20 MiB.
 func (d *denied) needed() int64 {
+	if d.failed.Requested < 1 || d.failed.Requested > allocator.MaxRequest {
+		return d.failed.Requested // no allocator rounds that
+	}
 	size := d.settings.RoundSize(d.failed.Requested)
 	if !d.settings.ExpandableSegments || size <= allocator.SmallSize {
 		return d.settings.SegmentSize(size)
 	}
 	const page = 20 << 20
-	pages, fits := bytesize.Mul(bytesize.CeilDiv(size, page), page)
-	if !fits {
-		return d.failed.Requested
-	}
-	return pages
+	return bytesize.CeilDiv(size, page) * page
 }
 
 func (d *denied) cachedWords() snapshot.Sentence {

@@ -38,6 +38,8 @@ func TestWhyARequestFailed(t *testing.T) {
 			enginelog.CannotTell, "not known to the byte"},
 		{"the driver had it", 512 * mib, 600 * mib, 900 * mib, 500 * mib, 0, true, allocator.DefaultSettings(),
 			enginelog.LimitOutsideAllocator, "something outside the allocator refused them"},
+		{"no memory has it", 1 << 50, 600 * mib, 900 * mib, 500 * mib, 0, true, allocator.DefaultSettings(),
+			enginelog.AbsurdSize, "1024.00 TiB were asked for"},
 		{"a fraction can have forbidden it", 512 * mib, 600 * mib, 900 * mib, 500 * mib, 0, true, fraction,
 			enginelog.CannotTell, "memory_fraction of 0.5"},
 	} {
@@ -48,6 +50,16 @@ func TestWhyARequestFailed(t *testing.T) {
 		}
 		if class, because := d.judge(); class != c.class || !strings.Contains(because.String(), c.says) {
 			t.Errorf("%s: %s, because %s", c.name, class, because)
+		}
+	}
+	// Whatever a file claims to have asked for is judged.
+	for _, request := range []int64{-1 << 63, -1, 0, 1 << 62, 1<<63 - 1} {
+		for _, free := range []int64{0, mib, 1<<63 - 1 - mib} {
+			d := denied{failed: timeline.Failure{Requested: request, DeviceFree: free}, settings: allocator.DefaultSettings(), capacity: free + mib,
+				levels: replay.Levels{Reserved: mib, Active: -1 << 63}}
+			if row := d.record(&timeline.StackTable{}); row.Because == "" || row.ShortfallBytes != nil && *row.ShortfallBytes < 0 {
+				t.Errorf("%d of %d: %+v", request, free, row)
+			}
 		}
 	}
 	unknown := denied{failed: timeline.Failure{Requested: mib, DeviceFree: -1}, settings: allocator.DefaultSettings(), capacity: -1}

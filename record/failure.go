@@ -2,8 +2,8 @@ package record
 
 // SnapshotFailure is a request that failed while a snapshot was recorded, and
 // the state of the device at that event, when the allocator had released what it
-// could. Class is exhaustion, fragmentation_plausible, limit_outside_allocator or
-// cannot_tell, as for the failures of a log.
+// could. Class is absurd_size, exhaustion, fragmentation_plausible,
+// limit_outside_allocator or cannot_tell, as for the failures of a log.
 type SnapshotFailure struct {
 	Event           int64          `json:"event"` // index of the trace entry
 	Class           string         `json:"class"`
