@@ -29,7 +29,7 @@ type sidePeak struct {
 
 func (e snapshotEvidence) peakOf(side string, i int) sidePeak {
 	r, x := e.recordings[i], e.explanations[i]
-	return sidePeak{side, r.Timeline.Device, r.EndKnown, x, x.Compose(r.Peaks().Requested.Entry, account.Requested)}
+	return sidePeak{side, r.Timeline.Device, r.EndKnown, x, x.Compose(x.PeakEntry(), account.Requested)}
 }
 
 // word is what the bytes of a side are: a peak only where the file shows one.
@@ -128,7 +128,7 @@ func (c comparedDevice) add(r *record.Comparison) {
 	}
 	r.Residual = append(r.Residual, c.row("all other stacks", residual))
 	r.Totals = append(r.Totals, c.row("peak", total))
-	summary := c.summary(total, categories, rows)
+	summary := c.summary(total, categories, rows).InOneUnit()
 	d := record.ComparedDevice{Device: c.device, Equal: equal, Summary: summary.String(), SummaryParts: partsOfSentence(summary), APhase: c.a.phase(), BPhase: c.b.phase()}
 	for _, row := range categories {
 		d.Categories = append(d.Categories, c.row(row.Key, row))

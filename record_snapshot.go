@@ -94,11 +94,12 @@ func (e snapshotEvidence) exact(r *snapshot.Recording) (*exactPeak, []account.Wa
 }
 
 // device is one device as a document. The composition is of the exact peak of
-// allocated bytes where there is one, else of the peak of requested bytes.
+// allocated bytes where there is one, else of the peak of requested bytes, or of
+// the dump where no history was recorded.
 func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice {
 	r, x := e.recordings[i], e.explanations[i]
 	d := levelsOf(r)
-	scope, entry := account.Requested, int(*d.PeakEvent)
+	scope, entry := account.Requested, x.PeakEntry()
 	if exact != nil {
 		scope, entry = account.Allocated, exact.entry
 		d.PeakAllocatedBytes, d.PeakAllocatedLowBytes = &exact.bytes, nil

@@ -32,6 +32,15 @@ type Reason struct {
 	Count int
 }
 
+// PeakEntry is the entry after which requested bytes stand highest; the end of a
+// trace without history, for what is known is then the level at the dump.
+func (x *Explanation) PeakEntry() int {
+	if !x.history {
+		return x.r.Trace.Len()
+	}
+	return x.r.Peaks().Requested.Entry
+}
+
 // Compose adds up what is alive after an entry in one scope, which is requested
 // or allocated: allocated stops counting when a free is requested. The bytes are
 // requested ones in both; what the allocator rounds up is not in them.

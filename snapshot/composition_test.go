@@ -150,7 +150,7 @@ func TestOracleSummaries(t *testing.T) {
 			"3.61 GiB is parameters because it is held through the whole trace, one for each of this size that has a gradient or state (327 tensors); " +
 			"3.61 GiB is gradients because the gradients of the step before are still held while the next forward runs (327 tensors); " +
 			"at the end 14.50 GiB is still held, and the allocator holds 7.29 GiB more, of which 6.58 GiB could be returned by empty_cache " +
-			"and 721.00 MiB is stuck in segments that something still uses." + begins("14.50 GiB"),
+			"and 0.70 GiB is stuck in segments that something still uses." + begins("14.50 GiB"),
 		// No backward, no zero_grad and no step is in this trace.
 		"nothanmin__assignment2-systems/memory_snapshot_forward.pickle": "The peak of 40.75 GiB is in a forward: " +
 			"14.89 GiB of it is optimizer state because it is made by an optimizer and kept after its step (870 tensors); " +

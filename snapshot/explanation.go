@@ -13,7 +13,7 @@ type Explanation struct {
 	r        *Recording
 	marks    marks
 	lives    *lives
-	history  bool              // the trace shows births or frees
+	history  bool              // the trace shows births
 	named    map[uint32]string // allocations that the program named while they lived
 	verdicts []Verdict         // the distinct ones
 	of       []uint8           // by allocation: index into verdicts
@@ -27,7 +27,7 @@ type Explanation struct {
 func (s *Snapshot) Explain(r *Recording) *Explanation {
 	x := &Explanation{s: s, r: r, marks: markStacks(&r.Timeline.Stacks)}
 	x.lives = r.lives(&x.marks)
-	x.history = slices.ContainsFunc(r.Trace.Action, func(a Action) bool { return a <= Free })
+	x.history = slices.Contains(r.Trace.Action, Alloc)
 	x.named = x.annotations()
 	x.of = make([]uint8, len(r.Timeline.Allocs))
 	known := map[Verdict]uint8{}
@@ -52,8 +52,8 @@ func (x *Explanation) set(a int, v Verdict, known map[Verdict]uint8) {
 	x.of[a] = i
 }
 
-// History reports whether the trace shows births or frees. Without any the file
-// has the levels at the dump, and nothing of what was before.
+// History reports whether the trace shows births. Without any the file has the
+// levels at the dump, and nothing of what was before.
 func (x *Explanation) History() bool { return x.history }
 
 // Verdict is what an allocation, an index into Timeline.Allocs, is for.

@@ -84,7 +84,7 @@ const minRecorded = 10
 // says anything: in a file without a trace everything does, unless stacks show
 // that a recording was going on.
 func (r *residents) lifetimeMeansSomething() bool {
-	if r.x.history {
+	if r.traced() {
 		return true
 	}
 	recorded := 0
@@ -265,10 +265,14 @@ func (r *residents) commonDivisor(left int64) int {
 	return divisor
 }
 
+// traced reports whether there is a trace to live through; one entry alone is the
+// mark that an earlier snapshot was taken.
+func (r *residents) traced() bool { return r.x.r.Trace.Len() > 1 }
+
 // lived is what the file shows of a resident: a trace that it outlasts, or that
 // it was there before stacks were recorded.
 func (r *residents) lived() string {
-	if r.x.history {
+	if r.traced() {
 		return "held through the whole trace"
 	}
 	return "older than the recording of stacks"

@@ -64,9 +64,32 @@ func Say(parts ...any) Sentence {
 	return s
 }
 
+// InOneUnit is the sentence with its amounts in the unit that fits the first of
+// them; what is too small or too large to read in it keeps its own.
+func (s Sentence) InOneUnit() Sentence {
+	list, unit, found := slices.Clone(s), bytesize.B, false
+	for i, part := range list {
+		switch {
+		case part.Bytes == nil:
+		case !found:
+			unit, found = bytesize.Suggest(*part.Bytes), true
+		case *part.Bytes >= unit.Bytes()/smallestShown && *part.Bytes < unit.Bytes()*largestShown:
+			list[i].Text = inUnit(*part.Bytes, unit)
+		}
+	}
+	return list
+}
+
+// An amount reads well in a unit from a tenth of it up to a thousand.
+const (
+	smallestShown = 10
+	largestShown  = 1000
+)
+
 // amount is a count in a fitting unit; bytes have no decimals.
-func amount(n int64) string {
-	unit := bytesize.Suggest(n)
+func amount(n int64) string { return inUnit(n, bytesize.Suggest(n)) }
+
+func inUnit(n int64, unit bytesize.Unit) string {
 	if unit == bytesize.B {
 		return bytesize.Group(n) + " B"
 	}
@@ -103,7 +126,7 @@ func (x *Explanation) Summary(c Composition, level int64) Sentence {
 		s.say("; ", rounding, " is what the allocator rounds up")
 	}
 	s.say(x.closing(c, level), ".", x.truncation(level))
-	return s
+	return s.InOneUnit()
 }
 
 // opening is the level and the moment.

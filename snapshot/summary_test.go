@@ -95,3 +95,14 @@ func TestSummaryOfWhatIsStuck(t *testing.T) {
 		t.Error(stuck)
 	}
 }
+
+// Amounts that are read together have one unit, as far as it fits them.
+func TestSentenceInOneUnit(t *testing.T) {
+	s := Say("of ", int64(3<<30), ", ", int64(512<<20), " and ", int64(466), " and ", int64(5<<40)).InOneUnit()
+	if got := s.String(); got != "of 3.00 GiB, 0.50 GiB and 466 B and 5.00 TiB" {
+		t.Errorf("it reads %q", got)
+	}
+	if got := Say("nothing").InOneUnit().String(); got != "nothing" {
+		t.Errorf("words read %q", got)
+	}
+}
