@@ -210,9 +210,9 @@ func top(b *strings.Builder, list []record.TopStack, s Style) {
 	}
 	unit := s.unit(all...)
 	b.WriteString("\n" + paragraph(s, "  ", "largest of it, by stack"))
-	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "count", align: right}, {title: "where", prose: true}}}
+	g := grid{columns: []column{{title: unit.String(), align: right}, {title: "count", align: right}, {title: "category"}, {title: "where", prose: true}}}
 	for _, t := range list[:min(shownRows, len(list))] {
-		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), cmp.Or(t.Where, "no stack was recorded"))
+		g.row(fixed(t.Bytes, unit), fmt.Sprint(t.Count), t.Category, cmp.Or(t.Where, "no stack was recorded"))
 	}
 	b.WriteString(g.render(s))
 }
