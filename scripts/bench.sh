@@ -25,7 +25,9 @@ echo "== a memory snapshot of a million events"
 go test ./snapshot -run 'TestLarge$' -large "$work/million.pickle" -events 1000000 >/dev/null
 ls -l "$work/million.pickle" | awk '{ printf "%.1f MB\n", $5 / 1e6 }'
 load='import pickle,sys; pickle.load(open(sys.argv[1],"rb"))'
+go test -c -o "$work/snapshot.test" ./snapshot
 scripts/whole_process.py "$runs" \
+	"parse, timelines and peaks=$work/snapshot.test -test.run TestLarge$ -large $work/million.pickle -events 0" \
 	"floodmark explain=$fm explain $work/million.pickle --json" \
 	"pickle.load=python3 -c '$load' $work/million.pickle" \
 	"pickle.load, collector off=python3 -c 'import gc; gc.disable(); $load' $work/million.pickle" \
