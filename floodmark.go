@@ -27,6 +27,8 @@ type Request struct {
 	// Free is what is free on the device of a rank, whoever holds the rest, by
 	// the device's index; AnyDevice is for those that are not listed.
 	Free map[int]account.Figure
+	// Warnings are what reading the request had to say.
+	Warnings []account.Warning
 }
 
 // AnyDevice is every device of which nothing else is said.

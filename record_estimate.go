@@ -17,6 +17,11 @@ func (p *Prediction) Record(tool record.Tool) any {
 	for _, a := range p.accounts {
 		r.Ranks = append(r.Ranks, p.rank(a))
 	}
+	for _, a := range p.Request.Workload.Adapters {
+		row := record.Adapter{Name: a.Name, Kind: a.Kind, Rank: a.Rank, Parameters: a.Parameters}
+		row.Bytes, row.LowBytes, row.HighBytes = record.Interval(a.Bytes)
+		r.Adapters = append(r.Adapters, row)
+	}
 	if p.Capacity != nil {
 		r.Capacity = &record.Capacity{}
 	}
@@ -28,6 +33,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 
 func (p *Prediction) head(tool record.Tool) record.Head {
 	var warnings []account.Warning
+	warnings = append(warnings, p.Request.Warnings...)
 	if p.Request.Model != nil {
 		warnings = append(warnings, p.Request.Model.Warnings...)
 	}

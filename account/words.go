@@ -125,6 +125,7 @@ const (
 	TermWeights              TermID = "weights"
 	TermBuffers              TermID = "buffers"
 	TermQuantisationMetadata TermID = "quantisation_metadata"
+	TermAdapters             TermID = "adapters"
 	TermReserve              TermID = "reserve"
 	TermGradients            TermID = "gradients"
 	TermMasterCopy           TermID = "master_copy"

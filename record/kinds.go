@@ -11,6 +11,7 @@ type Estimate struct {
 	// Preparation is the answer to a parameter count and a width; null where
 	// there is a model.
 	Preparation *Preparation `json:"preparation"`
+	Adapters    []Adapter    `json:"adapters"`
 	Parts       []Part       `json:"parts"`   // of the weights, where they were asked for
 	WhatIf      []Change     `json:"what_if"` // one thing changed, where it was asked for
 	// Cards is the answer for every card, where it was asked for.

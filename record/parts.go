@@ -35,3 +35,14 @@ type ChangedRow struct {
 	AfterLowBytes   *int64 `json:"after_low_bytes,omitempty"`
 	AfterHighBytes  *int64 `json:"after_high_bytes,omitempty"`
 }
+
+// Adapter is one adapter beside the model.
+type Adapter struct {
+	Name       string `json:"name"`
+	Kind       string `json:"kind"` // lora, dora
+	Rank       int    `json:"rank"`
+	Parameters int64  `json:"parameters"`
+	Bytes      *int64 `json:"bytes"`
+	LowBytes   *int64 `json:"low_bytes,omitempty"`
+	HighBytes  *int64 `json:"high_bytes,omitempty"`
+}

@@ -123,9 +123,13 @@ func Features() []Feature { return []Feature{TorchCompile, FP8Compute, WeightOff
 
 // Adapter is one adapter beside the model.
 type Adapter struct {
-	Kind    string // "lora", "dora", "qlora"
-	Rank    int
-	Targets []string
+	Name       string
+	Kind       string // "lora", "dora", "qlora"
+	Rank       int
+	Parameters int64
+	// Bytes is what it takes beside the base model; unknown where its weight
+	// file does not lie beside its configuration.
+	Bytes account.Figure
 }
 
 // Engine names the software that runs the workload. A number that depends on

@@ -204,7 +204,7 @@ func TestFeatures(t *testing.T) {
 	w.Resident = []workload.Resident{{Name: "a reference model"}}
 	w.Adapters = []workload.Adapter{{Kind: "lora"}}
 	a := accounts(t, eager.Engine{}, read(t, tiny), w, "Hopper")[0]
-	for _, id := range []account.TermID{account.TermOtherProcesses, account.TermWeights} {
+	for _, id := range []account.TermID{account.TermOtherProcesses, account.TermAdapters} {
 		if f := in(t, a, account.PhaseDecode, id); f.Known() {
 			t.Errorf("%s is known beside what nobody measured", id)
 		}

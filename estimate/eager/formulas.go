@@ -9,6 +9,7 @@ import (
 // The ids of the rules that figures of this package name.
 const (
 	weightsFormula    = "weights.stored"
+	adaptersFormula   = "adapters.stored"
 	bufferFormula     = "buffers.class"
 	activationFormula = "activations.layer"
 	logitsFormula     = "logits.vocabulary"
@@ -24,6 +25,11 @@ func formulas() []account.Formula {
 			ID:     weightsFormula,
 			Rule:   "the stored bytes of each tensor of the rank, shared storage once",
 			Worked: "7,000,000,000 elements of 2 bytes are 14,000,000,000 bytes",
+		},
+		{
+			ID:     adaptersFormula,
+			Rule:   "the stored bytes of each adapter, up to all of them on each rank",
+			Worked: "rank 16 on q and v of 16 layers of width 2,048 with 8 × 64 for v: 16 × 16 × (4,096 + 2,560) parameters of 4 bytes are 6,815,744 bytes",
 		},
 		{
 			ID:     bufferFormula,
@@ -67,6 +73,8 @@ func sourceOf(id string) string {
 	switch id {
 	case weightsFormula:
 		return "https://pytorch.org/docs/stable/tensor_attributes.html"
+	case adaptersFormula:
+		return "https://huggingface.co/docs/peft/main/en/developer_guides/checkpoint"
 	case bufferFormula:
 		return "https://github.com/huggingface/transformers/blob/v4.35.0/src/transformers/models/gpt_bigcode/modeling_gpt_bigcode.py"
 	case activationFormula:

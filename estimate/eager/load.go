@@ -40,7 +40,7 @@ func (b *builder) load() {
 		}
 	}
 	b.notUnderstood(terms)
-	b.adapters(terms)
+	b.adapters()
 	if f := b.buffers(); b.how.maskBuffers || b.how.tables {
 		b.bound(b.once(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, last, f)
 	}
@@ -84,12 +84,18 @@ func (b *builder) notUnderstood(terms map[account.Category]uint32) {
 	b.bound(term, loadSpan, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
 }
 
-func (b *builder) adapters(terms map[account.Category]uint32) {
-	if len(b.in.Workload.Adapters) == 0 {
-		return
+// adapters are what lies beside the base model. How an engine divides one over
+// tensor-parallel ranks is its own: a rank holds between its share and all.
+func (b *builder) adapters() {
+	for _, a := range b.in.Workload.Adapters {
+		p := b.requested(adaptersFormula)
+		term := b.term(account.TermAdapters, account.CategoryParameter, p)
+		f := a.Bytes.As(p)
+		if high, known := a.Bytes.High(); known {
+			f = account.Between(a.Bytes.Low()/int64(max(1, b.in.Workload.Mesh.TensorParallel)), high, p)
+		}
+		b.bound(term, loadSpan, last, f)
 	}
-	term := b.weights(terms)
-	b.bound(term, loadSpan, last, account.Unknown("adapters beside the model are not predicted for generation by this version", b.tl.Terms[term].Provenance))
 }
 
 // incoming is what is on the device beside the tensors that stay there while

@@ -29,6 +29,7 @@ type workOptions struct {
 	images, resolution            string
 	layout                        layoutOptions
 	cacheFormat                   string
+	adapters                      []string
 }
 
 type layoutOptions struct {
@@ -44,6 +45,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.images, "images", "`images` of one sequence, for a model that sees (0 for none)")
 	textFlag(f, &o.resolution, "resolution", "`pixels` along one side of an image")
 	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
+	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
 	o.layout.addFlags(f)
 	o.cardOptions.addFlags(f)
 	completions(cmd)
@@ -101,7 +103,25 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 		return floodmark.Request{}, err
 	}
 	request.Model = m
-	return request, nil
+	return request, s.withAdapters(cmd.Context(), o.adapters, &request)
+}
+
+// withAdapters counts each adapter on the model.
+func (s *session) withAdapters(ctx context.Context, names []string, r *floodmark.Request) error {
+	for _, name := range names {
+		a, err := load.OpenAdapter(ctx, name, r.Model, load.Options{Hub: hub.FromEnvironment(s.env.Getenv, s.env.Home)})
+		if err != nil {
+			return err
+		}
+		kind := "lora"
+		if a.Config.DoRA {
+			kind = "dora"
+		}
+		r.Workload.Adapters = append(r.Workload.Adapters, workload.Adapter{
+			Name: name, Kind: kind, Rank: a.Config.Rank, Parameters: a.Parameters.Low(), Bytes: a.Bytes()})
+		r.Warnings = append(r.Warnings, a.Warnings...)
+	}
+	return nil
 }
 
 func isWorkloadFile(arg string) bool {

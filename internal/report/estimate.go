@@ -94,6 +94,9 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 	}
 	line += " · engine " + e.Engine.Name
 	b.WriteString(paragraph(s, "  ", line))
+	for _, a := range e.Adapters {
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf("adapter %s · %s of rank %d · %s parameters · %s", a.Name, a.Kind, a.Rank, bytesize.Group(a.Parameters), s.amount(quantity{a.Bytes, a.LowBytes, a.HighBytes}))))
+	}
 	for _, field := range m.NotUnderstood {
 		b.WriteString(paragraph(s, "  ", "not understood: "+field))
 	}

@@ -58,6 +58,23 @@ type Adapter struct {
 	Warnings   []account.Warning
 }
 
+// Bytes is what the adapter takes beside its base model: what its weight file
+// stores, or without one two to four bytes a parameter, as peft keeps adapters in
+// the base's format or in 32 bits.
+func (a *Adapter) Bytes() account.Figure {
+	if a.Stored.Known() {
+		return a.Stored
+	}
+	n, exact := a.Parameters.IsExact()
+	low, fits := bytesize.Mul(n, 2)
+	high, also := bytesize.Mul(n, 4)
+	p := account.Provenance{Origin: account.Assumed, Scope: account.Requested, Source: "https://huggingface.co/docs/peft/package_reference/peft_model (autocast_adapter_dtype)"}
+	if !exact || !fits || !also {
+		return account.Unknown("how many parameters the adapter has is not known", p)
+	}
+	return account.Between(low, high, p)
+}
+
 // OpenAdapter reads the adapter in a folder or repository and counts it on its
 // base model. Where its weight file lies beside it, that is read too, and a
 // difference is a warning.
