@@ -74,10 +74,29 @@ func Of(m *model.Model, plan parallel.RankPlan, o Options, at Lengths) State {
 			s.Recurrent = account.Sum(s.Recurrent.Provenance, s.Recurrent, k.recurrent(mixer, int64(stack.Width)))
 		}
 	}
+	if why := doubt(m, plan); why != "" {
+		for _, f := range []*account.Figure{&s.Payload, &s.Reserved, &s.Recurrent} {
+			*f = account.AtLeast(f.Low(), why, f.Provenance)
+		}
+	}
 	if o.Offloaded {
 		s.offload(k.widest(m, plan))
 	}
 	return s
+}
+
+// doubt says why the layers of a model may keep more than is counted: something
+// about them was not understood, or none is known at all.
+func doubt(m *model.Model, plan parallel.RankPlan) string {
+	for _, u := range m.Unknown {
+		if !u.FormatOnly {
+			return "what the layers keep is not known, because the model is not understood: " + u.Field + ": " + u.Why
+		}
+	}
+	if len(plan.Layers) == 0 && len(m.Tensors) > 0 {
+		return "what the layers keep is not known, because the files do not say which layers the model has"
+	}
+	return ""
 }
 
 // PerPosition is what one more position of one sequence takes on a rank while

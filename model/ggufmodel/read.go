@@ -40,6 +40,10 @@ func Read(files []*gguf.File) (*model.Model, error) {
 		model:    &model.Model{Type: architecture, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16},
 		stacks:   map[string]int32{}, doubted: map[string]bool{},
 	}
+	if !known(architecture) {
+		b.model.Unknown = append(b.model.Unknown, model.Unknown{Field: "general.architecture", Value: architecture,
+			Why: "no architecture of that name is known here, so its layers may do more than their tensors tell"})
+	}
 	b.general()
 	for _, f := range files {
 		if err := b.tensors(f); err != nil {

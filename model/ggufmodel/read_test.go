@@ -136,7 +136,7 @@ func TestUnknownKeys(t *testing.T) {
 	for _, u := range m.Unknown {
 		fields = append(fields, u.Field)
 	}
-	if want := []string{"novel.attention.sliding_window", "novel.attention.latent_count"}; !cmp.Equal(fields, want) {
+	if want := []string{"general.architecture", "novel.attention.sliding_window", "novel.attention.latent_count"}; !cmp.Equal(fields, want) {
 		t.Errorf("unknown %q, want %q", fields, want)
 	}
 	if n, exact := m.WeightsBytes().IsExact(); !exact || n != 2*2*64 {
