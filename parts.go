@@ -56,12 +56,29 @@ func change(setting string, before, after *Prediction) record.Change {
 	r := record.Change{Setting: setting, Rank: a.Ranks[0], Phase: string(phase.ID)}
 	held := [2]map[account.TermID]account.Figure{heldIn(a, phase.ID), heldIn(b, phase.ID)}
 	for _, id := range termsOf(a, b) {
+		for _, side := range held {
+			if _, has := side[id]; !has {
+				side[id] = account.Zero("there is none", account.Provenance{})
+			}
+		}
 		row := record.ChangedRow{Term: string(id)}
 		row.BeforeBytes, row.BeforeLowBytes, row.BeforeHighBytes = record.Interval(held[0][id])
 		row.AfterBytes, row.AfterLowBytes, row.AfterHighBytes = record.Interval(held[1][id])
 		row.Moves = interval(held[0][id]) != interval(held[1][id])
 		r.Terms = append(r.Terms, row)
 	}
+	total := record.ChangedRow{Term: string(account.Process), Moves: true}
+	of := func(x account.Account) account.Figure {
+		for _, p := range x.Phases {
+			if p.ID == phase.ID {
+				return p.Peak(account.Process).Figure
+			}
+		}
+		return account.Figure{}
+	}
+	total.BeforeBytes, total.BeforeLowBytes, total.BeforeHighBytes = record.Interval(of(a))
+	total.AfterBytes, total.AfterLowBytes, total.AfterHighBytes = record.Interval(of(b))
+	r.Terms = append(r.Terms, total)
 	if after.Verdict != nil {
 		r.Verdict = verdictRecord(*after.Verdict)
 	}

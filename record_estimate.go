@@ -91,7 +91,7 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 		return record.ModelFacts{}
 	}
 	facts := record.ModelFacts{Name: record.Text(m.Name), Architectures: slices.Clone(m.Architectures)}
-	facts.Parameters, _, _ = record.Interval(m.Parameters())
+	facts.Parameters, facts.ParametersLow, _ = record.Interval(m.Parameters())
 	facts.WeightsBytes, facts.WeightsLowBytes, facts.WeightsHighBytes = record.Interval(m.WeightsBytes())
 	if m.Compute != dtype.Unknown {
 		facts.ComputeFormat = record.Text(m.Compute.String())

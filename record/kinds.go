@@ -36,6 +36,7 @@ type ModelFacts struct {
 	Name             *string  `json:"name"`
 	Architectures    []string `json:"architectures"`
 	Parameters       *int64   `json:"parameters"`
+	ParametersLow    *int64   `json:"parameters_low,omitempty"` // at least so many, where parameters is null
 	WeightsBytes     *int64   `json:"weights_bytes"`
 	WeightsLowBytes  *int64   `json:"weights_low_bytes,omitempty"`
 	WeightsHighBytes *int64   `json:"weights_high_bytes,omitempty"`

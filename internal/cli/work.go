@@ -30,6 +30,7 @@ type workOptions struct {
 	layout                        layoutOptions
 	cacheFormat                   string
 	adapters                      []string
+	weightsFormat                 string
 }
 
 type layoutOptions struct {
@@ -45,6 +46,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.images, "images", "`images` of one sequence, for a model that sees (0 for none)")
 	textFlag(f, &o.resolution, "resolution", "`pixels` along one side of an image")
 	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
+	textFlag(f, &o.weightsFormat, "weights-format", "element `format` of weights whose files do not say it (bf16)")
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
 	o.layout.addFlags(f)
 	o.cardOptions.addFlags(f)
@@ -103,6 +105,13 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 		return floodmark.Request{}, err
 	}
 	request.Model = m
+	if o.weightsFormat != "" {
+		format, ok := dtype.Parse(o.weightsFormat)
+		if !ok {
+			return request, &usageError{err: fmt.Errorf("--weights-format: %q is no element format such as bf16 or fp16", o.weightsFormat)}
+		}
+		request.Model = m.Stated(format)
+	}
 	return request, s.withAdapters(cmd.Context(), o.adapters, &request)
 }
 

@@ -33,11 +33,11 @@ func Read(files []*gguf.File) (*model.Model, error) {
 	}
 	if kind, _ := first.Value("general.type").Text(); kind == "adapter" {
 		return nil, source.InField(first.Name, "general.type", "is adapter: the file holds what is added to a model, not the model").
-			WithHint("name the base model, and the adapter as one of the workload")
+			WithHint("name the base model; adapters in GGUF are not counted")
 	}
 	b := &builder{
 		metadata: &metadata{file: first, architecture: architecture, used: map[string]bool{}},
-		model:    &model.Model{Type: architecture, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16},
+		model:    &model.Model{Type: architecture, Architectures: []string{architecture}, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16},
 		stacks:   map[string]int32{}, doubted: map[string]bool{},
 	}
 	if !known(architecture) {

@@ -217,6 +217,6 @@ func (b *builder) finish() {
 	}
 	if len(b.drafts) > 0 && b.model.Compute == dtype.Unknown {
 		b.model.Unknown = append(b.model.Unknown, model.Unknown{Field: "torch_dtype", Value: "absent", FormatOnly: true,
-			Why: "the configuration does not say in which format the weights are stored"})
+			Why: "the configuration does not say in which format the weights are stored; --weights-format states it"})
 	}
 }

@@ -201,7 +201,7 @@ func nothing(folder source.Folder, files []string) error {
 	err := source.InField(folder.Name(), "", "has no %s and no weight file", configName)
 	switch {
 	case slices.Contains(files, "adapter_config.json"):
-		return err.WithHint("it is an adapter: name its base model, and the adapter as one of the workload")
+		return err.WithHint("it is an adapter: name its base model, and this folder with --adapter")
 	case slices.Contains(files, "model_index.json"):
 		return err.WithHint("it is a pipeline of several models: name the folder of one, as transformer or unet")
 	}

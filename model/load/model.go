@@ -107,11 +107,33 @@ func fromCatalogue(name string) (*model.Model, error) {
 		return nil, err
 	case !known:
 		err := source.InField(name, "", "is no file or folder, and no name of the catalogue").
-			WithHint("name a folder, a file, a repository of the hub (org/name), or a model of the catalogue as llama-3.1-8b")
+			WithHint("name a folder, a file, a repository of the hub (org/name), or a model of the catalogue: %s", offered(name))
 		err.Err = fs.ErrNotExist
 		return nil, err
 	}
 	return fromEntry(entry)
+}
+
+// offered lists the names of the catalogue that share a word with a name, or
+// else all of them.
+func offered(name string) string {
+	entries, err := catalogue.Entries()
+	if err != nil {
+		return "llama-3.1-8b"
+	}
+	var near, all []string
+	word, _, _ := strings.Cut(strings.ToLower(name), "-")
+	for _, e := range entries {
+		short := strings.ToLower(e.ID[strings.LastIndexByte(e.ID, '/')+1:])
+		all = append(all, short)
+		if word != "" && strings.Contains(short, word) {
+			near = append(near, short)
+		}
+	}
+	if len(near) > 0 {
+		return strings.Join(near, ", ")
+	}
+	return strings.Join(all, ", ")
 }
 
 func fromEntry(e catalogue.Entry) (*model.Model, error) {
