@@ -12,6 +12,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/internal/report"
+	"floodmark/internal/source"
 	"floodmark/record"
 	"floodmark/snapshot"
 	"floodmark/timeline"
@@ -32,7 +33,7 @@ func WriteHTML(w io.Writer, e Evidence, tool record.Tool) error {
 	if err := report.Text(&text, document, report.Style{Width: 100}); err != nil {
 		return err
 	}
-	trace := report.Trace{Title: path.Base(s.snapshot.Name) + " · memory snapshot", Text: text.String(), Devices: []report.TraceDevice{}}
+	trace := report.Trace{Title: source.Visible(path.Base(s.snapshot.Name)) + " · memory snapshot", Text: text.String(), Devices: []report.TraceDevice{}}
 	for _, d := range document.Devices {
 		trace.Summary = append(trace.Summary, fmt.Sprintf("cuda:%d: %s", d.Device, d.Summary))
 	}
@@ -203,6 +204,7 @@ func (t *frameTable) stack(s *timeline.StackTable, stack uint32) int {
 const maxFrameText = 200
 
 func (t *frameTable) frame(text string) (int, bool) {
+	text = source.Visible(text)
 	if len(text) > maxFrameText {
 		text = text[:maxFrameText] + "…"
 	}

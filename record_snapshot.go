@@ -24,10 +24,9 @@ type snapshotEvidence struct {
 
 func newSnapshotEvidence(s *snapshot.Snapshot) snapshotEvidence {
 	e := snapshotEvidence{snapshot: s, recordings: s.Recordings()}
-	for _, r := range e.recordings {
-		x := s.Explain(r)
+	e.explanations = s.ExplainAll(e.recordings)
+	for _, x := range e.explanations {
 		x.Attribute()
-		e.explanations = append(e.explanations, x)
 	}
 	return e
 }

@@ -25,7 +25,22 @@ type Explanation struct {
 // birth and free, with the pass in which each happened; sizes and lifetimes.
 // What none of them decides is unattributed.
 func (s *Snapshot) Explain(r *Recording) *Explanation {
-	x := &Explanation{s: s, r: r, marks: markStacks(&r.Timeline.Stacks)}
+	return s.explain(r, markStacks(&r.Timeline.Stacks))
+}
+
+// ExplainAll is [Snapshot.Explain] for each of a snapshot's recordings, whose
+// stacks it looks at once.
+func (s *Snapshot) ExplainAll(recordings []*Recording) []*Explanation {
+	m := markStacks(&s.Stacks)
+	var list []*Explanation
+	for _, r := range recordings {
+		list = append(list, s.explain(r, m))
+	}
+	return list
+}
+
+func (s *Snapshot) explain(r *Recording, m marks) *Explanation {
+	x := &Explanation{s: s, r: r, marks: m}
 	x.lives = r.lives(&x.marks)
 	x.history = slices.Contains(r.Trace.Action, Alloc)
 	x.named = x.annotations()
