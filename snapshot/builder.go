@@ -52,7 +52,10 @@ func classOf(v pickle.Value) class {
 func indexOf(v pickle.Value) int { return int(v.Ref() & (1<<classShift - 1)) }
 
 // span is consecutive rows.
-type span struct{ first, count int }
+type span struct {
+	first, count int
+	held         bool // something contains the list already
+}
 
 // history is an owner of a block, in PyTorch 2.0's form.
 type history struct {

@@ -137,6 +137,9 @@ func (b *builder) segment() (uint64, error) {
 	}
 	s.Device = int32(device)
 	rows, err := b.list(fieldBlocks, classBlocks)
+	if err == nil && rows.count > 0 {
+		_, err = b.hold(r.values[fieldBlocks], "list of blocks")
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -122,7 +122,11 @@ func (b *builder) appendTraces(list pickle.Value, items []pickle.Value) (uint64,
 		case v.Kind() == pickle.List && c == classEmpty:
 			b.traces[index] = append(b.traces[index], span{})
 		case c == classEntries:
-			b.traces[index] = append(b.traces[index], b.spans[indexOf(v)])
+			rows, err := b.hold(v, "list of entries")
+			if err != nil {
+				return 0, err
+			}
+			b.traces[index] = append(b.traces[index], rows)
 		default:
 			return 0, b.misplaced(v, "a list of entries")
 		}
@@ -131,6 +135,17 @@ func (b *builder) appendTraces(list pickle.Value, items []pickle.Value) (uint64,
 		return 0, source.InField("", "", "holds the traces of %d devices, more than the %d that a process may have", n, maxDevice+1)
 	}
 	return reference(classTraces, index), nil
+}
+
+// hold is the span of a list that one thing contains. A file of a few bytes
+// could name a list often, and each naming would be read as rows of its own.
+func (b *builder) hold(list pickle.Value, what string) (span, error) {
+	s := &b.spans[indexOf(list)]
+	if s.held {
+		return span{}, source.InField("", "", "holds a %s that stands in two places of the file", what)
+	}
+	s.held = true
+	return *s, nil
 }
 
 // list is the span that a field of the current dict names; an absent or empty
