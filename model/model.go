@@ -76,7 +76,7 @@ type Model struct {
 	Tensors       []Tensor
 	FormatOrigin  account.Origin   // of the tensors' formats: observed in a file's header, or assumed from a configuration
 	Loose         int64            // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
-	Listed        bool             // Tensors are those that weight files list: what is unknown of the configuration does not bear on them
+	Listed        bool             // Tensors are those that weight files list, and all that the model needs: what is unknown of the configuration does not bear on them
 	FileBytes     int64            // tensor data in the weight files, copies of shared tensors included; 0 where none was read
 	Images        *ImageProcessing // of the processor beside the model; nil where none was read
 	Unknown       []Unknown

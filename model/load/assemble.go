@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -58,6 +59,7 @@ type assembly struct {
 	weights *weights
 	byName  map[string]int32 // tensors of the configuration
 	placed  []int32          // where each of them is in the model; NotTied while it is nowhere
+	held    []int64          // how many of the experts that each of them joins are in the files
 	stacks  map[string]int32
 	made    []model.Tensor
 	at      []int32 // where each tensor of the files is in the model
@@ -74,7 +76,7 @@ type assembly struct {
 // files.
 func assemble(config *model.Model, w *weights) *model.Model {
 	a := &assembly{config: config, weights: w, byName: map[string]int32{}, stacks: map[string]int32{},
-		placed: make([]int32, len(config.Tensors)), at: make([]int32, len(w.tensors)),
+		placed: make([]int32, len(config.Tensors)), held: make([]int64, len(config.Tensors)), at: make([]int32, len(w.tensors)),
 		respellings: respellings(), companions: companions(), callings: callings()}
 	for i, t := range config.Tensors {
 		a.byName[t.Name] = int32(i)
@@ -104,6 +106,8 @@ func (a *assembly) place(g group) {
 		out.TiedTo = a.at[t.twin]
 	}
 	if c, known := a.find(g.name); known {
+		a.describe(&out, c, g)
+	} else if c, known := a.unpacked(g.name); known {
 		a.describe(&out, c, g)
 	} else if !a.accompany(&out, g) {
 		a.guess(&out)
@@ -145,6 +149,21 @@ func (a *assembly) find(name string) (at int32, known bool) {
 	return at, known
 }
 
+// unpacked looks up a weight that the configuration says is packed, and that the
+// files hold as it is: the module stands in no list of those that are left alone.
+func (a *assembly) unpacked(name string) (at int32, known bool) {
+	module, is := strings.CutSuffix(name, ".weight")
+	if !is {
+		return 0, false
+	}
+	for _, ending := range []string{".qweight", ".weight_packed"} {
+		if at, known = a.find(module + ending); known {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
 // describe takes role, place and logical shape from the configuration.
 func (a *assembly) describe(out *model.Tensor, at int32, g group) {
 	c := a.config.Tensors[at]
@@ -153,6 +172,7 @@ func (a *assembly) describe(out *model.Tensor, at int32, g group) {
 		a.placed[at] = int32(len(a.made))
 	}
 	a.matched += g.bytes
+	a.held[at] += g.count
 	logical, _ := c.Parameters()
 	here, fits := bytesize.Mul(out.Shape...)
 	if !fits || here == logical {
@@ -310,14 +330,9 @@ func (a *assembly) report(m *model.Model) {
 		m.Unknown = append(m.Unknown, model.Unknown{Field: "config.json", Why: "without a configuration that is understood, what the layers compute is not known"})
 		return
 	}
-	var lacking []string
-	for i, c := range a.config.Tensors {
-		if a.placed[i] == model.NotTied && c.TiedTo == model.NotTied && c.Role.Category() == account.CategoryParameter {
-			lacking = append(lacking, c.Name)
-		}
-	}
-	if len(lacking) > 0 {
+	if lacking, needed := a.lacking(); len(lacking) > 0 {
 		say(warning("tensors_not_stored", "the weight files lack %d tensors that the configuration describes: %s", len(lacking), several(lacking)))
+		a.doubt(m, needed)
 	}
 	if len(a.strange) > 0 {
 		say(warning("tensors_not_described", "the weight files have %d tensors of which the configuration says nothing: %s", len(a.strange), several(a.strange)))
@@ -329,4 +344,37 @@ func (a *assembly) report(m *model.Model) {
 		say(warning("configuration_of_another_model", "the configuration explains %d of the %d bytes in the weight files: it may belong to another model", a.matched, a.weights.data))
 		m.Unknown = append(m.Unknown, model.Unknown{Field: "config.json", Why: "it explains less than half of what the weight files hold, so the layers may be others"})
 	}
+}
+
+// lacking is the parameters of the configuration that the files do not have,
+// and those of them without which the model does not generate: layers that only
+// predict further tokens are often left out.
+func (a *assembly) lacking() (all, needed []string) {
+	for i, c := range a.config.Tensors {
+		there := a.placed[i] != model.NotTied
+		if strings.Contains(c.Name, "*") && len(c.Shape) > 1 && a.held[i] > 0 {
+			there = a.held[i] >= c.Shape[0]
+		}
+		if there || c.TiedTo != model.NotTied || c.Role.Category() != account.CategoryParameter {
+			continue
+		}
+		all = append(all, c.Name)
+		if c.Stack == model.NoLayer || a.config.Stacks[c.Stack].Kind != model.Predictor {
+			needed = append(needed, c.Name)
+		}
+	}
+	return all, needed
+}
+
+// doubt makes the weights a lower bound where files lack what the model needs:
+// it is somewhere else, or made when the model is loaded, and takes its bytes
+// then. The entry stands first, as it bears on more than what a configuration
+// leaves open.
+func (a *assembly) doubt(m *model.Model, needed []string) {
+	if len(needed) == 0 {
+		return
+	}
+	m.Listed = false
+	m.Unknown = append([]model.Unknown{{Field: shortened(needed[0]), Value: "absent",
+		Why: fmt.Sprintf("of the tensors that the configuration describes the weight files lack %d, this one first, so the weights are more than the files hold", len(needed))}}, m.Unknown...)
 }

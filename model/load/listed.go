@@ -47,11 +47,14 @@ func warning(code, format string, args ...any) account.Warning {
 }
 
 // quote shortens a text from a file and escapes it.
-func quote(text string) string {
+func quote(text string) string { return fmt.Sprintf("%q", shortened(text)) }
+
+// shortened is the beginning of a text from a file.
+func shortened(text string) string {
 	if len(text) > 80 {
-		text = strings.ToValidUTF8(text[:80], "") + "…"
+		return strings.ToValidUTF8(text[:80], "") + "…"
 	}
-	return fmt.Sprintf("%q", text)
+	return text
 }
 
 // several quotes the first few of many names.
@@ -91,7 +94,19 @@ func list(ctx context.Context, folder source.Folder, kind string, files []string
 		return nil, err
 	}
 	w := &weights{kind: kind, files: files}
-	return w, w.join(folder, parts)
+	if err := w.join(folder, parts); err != nil {
+		return nil, err
+	}
+	if len(w.tensors) == 0 {
+		return nil, empty(folder, files)
+	}
+	return w, nil
+}
+
+// empty is the error about weight files without a tensor.
+func empty(folder source.Folder, files []string) error {
+	return source.InField(folder.Name(), "", "%s holds no tensors", several(files)).
+		WithHint("fetch the weight files again, or name the config.json alone to estimate without them")
 }
 
 // absent is the first error of many, or the one that names the files that are

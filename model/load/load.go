@@ -118,6 +118,9 @@ func fromParts(ctx context.Context, folder source.Folder, parts []string) result
 		}
 	}
 	m, err := ggufmodel.Read(files)
+	if err == nil && len(m.Tensors) == 0 {
+		err = empty(folder, parts)
+	}
 	return result{m, err}
 }
 
