@@ -1,6 +1,8 @@
 package ggufmodel
 
 import (
+	"fmt"
+
 	"floodmark/model"
 )
 
@@ -100,6 +102,7 @@ func (b *builder) attention(d drawn) model.Attention {
 	a.KeyDim = b.at("attention.key_length", -1, int64(usual))
 	a.ValueDim = b.at("attention.value_length", -1, int64(usual))
 	a.RotaryDim = b.at("rope.dimension_count", -1, int64(a.KeyDim))
+	b.fit(a)
 	if window := b.number("attention.sliding_window"); window > 0 {
 		slides, known := b.windowed(d.index)
 		if !known {
@@ -118,6 +121,24 @@ func (b *builder) attention(d drawn) model.Attention {
 		a.CacheOf = b.source(d.index, shared, a.Window > 0)
 	}
 	return a
+}
+
+// maxHeads is far above every model.
+const maxHeads = 1 << 16
+
+// fit doubts heads that no attention can have, so that their cache is never
+// taken for an empty one.
+func (b *builder) fit(a model.Attention) {
+	switch {
+	case a.QueryHeads <= 0:
+		return // which require has said
+	case a.QueryHeads > maxHeads || a.KeyDim == 0 || a.ValueDim == 0:
+		b.doubt("attention.head_count", fmt.Sprintf("says %d heads, which have no width in a stream of %d, or are more than any model has", a.QueryHeads, b.width))
+	case a.KVHeads == 0:
+		b.doubt("attention.head_count_kv", "is 0 in a layer that has attention")
+	case a.QueryHeads%a.KVHeads != 0:
+		b.doubt("attention.head_count_kv", fmt.Sprintf("is %d, of which %d query heads are no multiple", a.KVHeads, a.QueryHeads))
+	}
 }
 
 // source is the layer whose cache a layer of the shared ones reads: the last

@@ -12,6 +12,7 @@ type metadata struct {
 	file         *gguf.File
 	architecture string
 	used         map[string]bool
+	odd          map[string]string // keys whose value is no count, and why
 }
 
 // find is a value under the architecture's name.
@@ -26,13 +27,22 @@ func (m *metadata) find(key string) gguf.Value {
 func (m *metadata) at(key string, layer int, otherwise int64) int {
 	v := m.find(key)
 	n, ok := v.Int()
-	if list, listed := v.Ints(); listed && layer >= 0 && layer < len(list) {
+	list, listed := v.Ints()
+	if listed && layer >= 0 && layer < len(list) {
 		n, ok = list[layer], true
 	}
-	if !ok || n < 0 || n > maxSize {
-		return int(otherwise)
+	switch {
+	case ok && n >= 0 && n <= maxSize:
+		return int(n)
+	case v.Type == gguf.Absent:
+	case listed && layer < 0:
+		m.odd[key] = "is a list, and one number for all layers is expected"
+	case listed && !ok:
+		m.odd[key] = "is a list shorter than the layers"
+	default:
+		m.odd[key] = "is no count"
 	}
-	return int(n)
+	return int(otherwise)
 }
 
 // number is a number that all layers share; 0 where there is none.
@@ -61,8 +71,8 @@ func (m *metadata) windowed(layer int) (slides, known bool) {
 	if list := m.switches("attention.sliding_window_pattern"); layer < len(list) {
 		return list[layer], true
 	}
-	if period := m.number("attention.sliding_window_pattern"); period > 0 {
-		return (layer+1)%period != 0, true
+	if period, is := m.find("attention.sliding_window_pattern").Int(); is && period > 0 && period < maxLayers {
+		return (layer+1)%int(period) != 0, true
 	}
 	period, known := windowPeriod(m.architecture)
 	if period == 0 {
@@ -97,6 +107,9 @@ func (m *metadata) leftOver() []model.Unknown {
 	var list []model.Unknown
 	for _, key := range m.file.Keys {
 		rest, mine := strings.CutPrefix(key, m.architecture+".")
+		if why := m.odd[rest]; mine && why != "" {
+			list = append(list, model.Unknown{Field: key, Value: shown(m.file.Value(key)), Why: why})
+		}
 		if !mine || m.used[key] || harmless(rest) {
 			continue
 		}

@@ -1,6 +1,8 @@
 package ggufmodel
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -36,7 +38,7 @@ func Read(files []*gguf.File) (*model.Model, error) {
 			WithHint("name the base model; adapters in GGUF are not counted")
 	}
 	b := &builder{
-		metadata: &metadata{file: first, architecture: architecture, used: map[string]bool{}},
+		metadata: &metadata{file: first, architecture: architecture, used: map[string]bool{}, odd: map[string]string{}},
 		model:    &model.Model{Type: architecture, Architectures: []string{architecture}, Listed: true, FormatOrigin: account.Observed, Compute: dtype.F16},
 		stacks:   map[string]int32{}, doubted: map[string]bool{},
 	}
@@ -51,6 +53,7 @@ func Read(files []*gguf.File) (*model.Model, error) {
 		}
 	}
 	b.layers()
+	b.complete()
 	b.tie()
 	b.model.Unknown = append(b.model.Unknown, b.leftOver()...)
 	return b.model, nil
@@ -159,6 +162,36 @@ func (b *builder) layers() {
 			}
 			s.Layers = append(s.Layers, l)
 		}
+	}
+}
+
+// complete holds the layers that are stored against those that the metadata
+// counts. Where some lack, the weights are more than the files hold.
+func (b *builder) complete() {
+	stored, total := 0, 0
+	for i, s := range b.model.Stacks {
+		switch s.Kind {
+		case model.Vision, model.Audio:
+		case model.Predictor:
+			total += len(b.drawn[i])
+		default: // an encoder and a decoder have as many layers each
+			there := slices.DeleteFunc(slices.Clone(b.drawn[i]), func(d drawn) bool { return len(d.shapes) == 0 })
+			stored, total = max(stored, len(there)), max(total, len(b.drawn[i]))
+		}
+	}
+	counted := b.number("block_count")
+	why := ""
+	switch {
+	case total > 0 && counted == 0:
+		why = "is absent or 0, and the files hold layers"
+	case total > counted && counted > 0:
+		why = fmt.Sprintf("is %d, and the files hold %d layers", counted, total)
+	case stored < b.blocks:
+		why = fmt.Sprintf("says %d layers, and the files hold %d", b.blocks, stored)
+		b.model.Listed = false
+	}
+	if why != "" {
+		b.doubt("block_count", why)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestPredictionLayers(t *testing.T) {
 
 // What bears on sizes and is not understood is said; it makes no byte unknown.
 func TestUnknownKeys(t *testing.T) {
-	m := read(t, "novel", map[string]any{"embedding_length": 8, "attention.head_count": 2, "attention.sliding_window": 64, "attention.latent_count": 3, "logit_scale": 1},
+	m := read(t, "novel", map[string]any{"embedding_length": 8, "block_count": 2, "attention.head_count": 2, "attention.sliding_window": 64, "attention.latent_count": 3, "logit_scale": 1},
 		append(in("blk.0", matrix{"attn_q", []int64{8, 8}}), in("blk.1", matrix{"attn_q", []int64{8, 8}})...))
 	var fields []string
 	for _, u := range m.Unknown {
@@ -157,6 +157,42 @@ func TestAbsentKeys(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: unknown %v, want %s among them", tensor, m.Unknown, want)
+		}
+	}
+}
+
+// Counts that no model can have are said, with the key: what depends on them is
+// never taken for nothing.
+func TestImpossibleCounts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		keys  map[string]any
+		field string
+		whole bool // the weights are all there
+	}{
+		{"more heads than the stream is wide", map[string]any{"attention.head_count": 1 << 30}, "attention.head_count", true},
+		{"the same with a stated width", map[string]any{"attention.head_count": 1 << 30, "attention.key_length": 4, "attention.value_length": 4}, "attention.head_count", true},
+		{"heads in words", map[string]any{"attention.head_count": "two"}, "attention.head_count", true},
+		{"no heads of keys", map[string]any{"attention.head_count_kv": 0}, "attention.head_count_kv", true},
+		{"heads of keys in words", map[string]any{"attention.head_count_kv": "one"}, "attention.head_count_kv", true},
+		{"a list of heads for fewer layers", map[string]any{"attention.head_count_kv": []int{1}}, "attention.head_count_kv", true},
+		{"more heads of keys than of queries", map[string]any{"attention.head_count_kv": 4}, "attention.head_count_kv", true},
+		{"layers in words", map[string]any{"block_count": "two"}, "block_count", true},
+		{"no layers", map[string]any{"block_count": 0}, "block_count", true},
+		{"fewer layers than are there", map[string]any{"block_count": 1}, "block_count", true},
+		{"more layers than are there", map[string]any{"block_count": 80}, "block_count", false},
+	} {
+		keys := map[string]any{"embedding_length": 8, "block_count": 2, "attention.head_count": 2}
+		for key, value := range c.keys {
+			keys[key] = value
+		}
+		m := read(t, "llama", keys, append(in("blk.0", matrix{"attn_q", []int64{8, 8}}), in("blk.1", matrix{"attn_q", []int64{8, 8}})...))
+		found := false
+		for _, u := range m.Unknown {
+			found = found || u.Field == "llama."+c.field
+		}
+		if _, exact := m.WeightsBytes().IsExact(); !found || exact != c.whole {
+			t.Errorf("%s: unknown %+v, weights %v", c.name, m.Unknown, m.WeightsBytes())
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package hfmodel
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	"floodmark/model"
@@ -49,12 +51,7 @@ func (s section) attentionSizes(k *stack) attentionSizes {
 	if a.kvHeads > a.heads && !s.has(keyKVHeads) {
 		a.kvHeads = a.heads // the class's default belongs to its default of query heads
 	}
-	switch {
-	case a.kvHeads == 0 && a.heads > 0:
-		s.doubt(s.path+"num_key_value_heads", "0", "attention has at least one key and value head")
-	case a.kvHeads > 0 && a.heads%a.kvHeads != 0:
-		s.remark("heads_do_not_divide", "%d query heads are no multiple of %d key and value heads, so that the model cannot run", a.heads, a.kvHeads)
-	}
+	s.group(a.heads, a.kvHeads)
 	if k.attn.oneKV != "" && s.is(k.attn.oneKV) && !s.is(k.attn.oneKVNot) {
 		a.kvHeads = 1
 	}
@@ -68,6 +65,7 @@ func (s section) attentionSizes(k *stack) attentionSizes {
 	if a.valueDim == 0 {
 		a.valueDim = a.keyDim
 	}
+	s.fit(a)
 	if !k.noRotary {
 		a.rotary = s.or("rotary_dim|rotary_ndims", a.keyDim)
 		if share := s.real("partial_rotary_factor|rotary_pct|rope_pct|rope_parameters.partial_rotary_factor"); share > 0 {
@@ -75,6 +73,39 @@ func (s section) attentionSizes(k *stack) attentionSizes {
 		}
 	}
 	return a
+}
+
+// group doubts heads of keys and values that do not share out the query heads.
+func (s section) group(heads, kvHeads int64) {
+	field, stated := s.path+s.spellings(keyKVHeads)[0], strconv.FormatInt(kvHeads, 10)
+	if _, at := s.find(keyKVHeads); at != "" {
+		field = at
+	}
+	switch {
+	case kvHeads == 0 && heads > 0:
+		s.doubt(field, stated, "attention has at least one key and value head")
+	case kvHeads > 0 && heads%kvHeads != 0:
+		s.doubt(field, stated, fmt.Sprintf("%d query heads are no multiple of it, so that the model cannot run", heads))
+	}
+}
+
+// maxHeadsWidth bounds all heads of a layer together, far above every model, so
+// that no product of theirs leaves 63 bits.
+const maxHeadsWidth = 1 << 28
+
+// fit doubts heads of no width, and heads that are too wide together.
+func (s section) fit(a attentionSizes) {
+	if a.heads <= 0 || a.hidden <= 0 {
+		return // which is already said
+	}
+	_, field := s.find(keyHeads)
+	field = orElse(field, s.path+s.spellings(keyHeads)[0])
+	switch width := max(a.keyDim, a.valueDim); {
+	case a.keyDim == 0:
+		s.doubt(field, strconv.FormatInt(a.heads, 10), fmt.Sprintf("so many heads have no width in a stream of %d", a.hidden))
+	case width > maxHeadsWidth/max(a.heads, a.kvHeads):
+		s.doubt(field, strconv.FormatInt(a.heads, 10), fmt.Sprintf("no model has so many heads of width %d", width))
+	}
 }
 
 // attention adds the attention of one layer, and what of it depends on the

@@ -18,8 +18,6 @@ func TestRemarks(t *testing.T) {
 			"dtype_twice", "torch_dtype says BF16 and dtype says F32"},
 		{"another family's class", `{` + rest + `,"model_type":"gpt2","torch_dtype":"bfloat16","n_embd":64,"n_head":4,"n_layer":2,"n_positions":32}`,
 			"type_and_class", "model_type says gpt2 and architectures says LlamaForCausalLM"},
-		{"heads that do not divide", `{` + rest + `,"model_type":"llama","torch_dtype":"bfloat16","hidden_size":64,"num_attention_heads":4,"num_key_value_heads":3}`,
-			"heads_do_not_divide", "4 query heads are no multiple of 3"},
 	} {
 		m, err := Read(source.Bytes("config.json", []byte(c.text)))
 		if err != nil {
@@ -34,6 +32,34 @@ func TestRemarks(t *testing.T) {
 		}
 		if !strings.Contains(found, c.want) {
 			t.Errorf("%s: %+v, want %q", c.name, m.Warnings, c.want)
+		}
+	}
+}
+
+// Heads that no attention can have are not understood: their cache is never
+// taken for an empty one.
+func TestImpossibleHeads(t *testing.T) {
+	for _, c := range []struct{ keys, field, why string }{
+		{`"num_attention_heads":4,"num_key_value_heads":3`, "num_key_value_heads", "4 query heads are no multiple of it"},
+		{`"num_attention_heads":4,"num_key_value_heads":8`, "num_key_value_heads", "4 query heads are no multiple of it"},
+		{`"num_attention_heads":4,"num_key_value_heads":0`, "num_key_value_heads", "at least one"},
+		{`"num_attention_heads":2147483648`, "num_attention_heads", "no width in a stream of 64"},
+		{`"num_attention_heads":128`, "num_attention_heads", "no width in a stream of 64"},
+		{`"num_attention_heads":2147483648,"head_dim":2147483648`, "num_attention_heads", "no model has so many heads"},
+		{`"num_attention_heads":0`, "num_attention_heads", "sizes depend on it"},
+	} {
+		text := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16","hidden_size":64,"vocab_size":100,"intermediate_size":128,"num_hidden_layers":2,` + c.keys + `}`
+		m, err := Read(source.Bytes("config.json", []byte(text)))
+		if err != nil {
+			t.Errorf("%s: %v", c.keys, err)
+			continue
+		}
+		found := false
+		for _, u := range m.Unknown {
+			found = found || u.Field == c.field && strings.Contains(u.Why, c.why)
+		}
+		if _, exact := m.WeightsBytes().IsExact(); !found || exact {
+			t.Errorf("%s: unknown %+v, want %s: %s", c.keys, m.Unknown, c.field, c.why)
 		}
 	}
 }
