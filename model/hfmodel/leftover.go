@@ -1,6 +1,9 @@
 package hfmodel
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // leftOver notes the keys of the configuration that nobody read and that may
 // bear on sizes: a block that this package does not know hides behind one.
@@ -8,35 +11,65 @@ func (b *builder) leftOver(s section) {
 	if len(b.drafts) == 0 {
 		return // nothing was understood, and that is already said
 	}
-	b.leftIn(s.object, &value{}, "")
+	var left []unread
+	b.leftIn(&left, s.object, &value{}, "")
+	for i, u := range left {
+		if i == mostUnread && len(left) > mostUnread+1 {
+			b.doubt(fmt.Sprintf("and %d more", len(left)-i), u.field, "these keys were not read, and they may bear on sizes")
+			return
+		}
+		b.doubt(u.field, u.value.String(), "this key was not read, and it may bear on sizes")
+	}
+}
+
+// mostUnread is how many keys that nobody read are named one by one.
+const mostUnread = 20
+
+// unread is a key that nobody read.
+type unread struct {
+	field string
+	value *value
 }
 
 // leftIn looks through one object; parsing has bounded its depth.
-func (b *builder) leftIn(object, around *value, path string) {
+func (b *builder) leftIn(left *[]unread, object, around *value, path string) {
+	var inside map[number]bool
 	for i, key := range object.keys {
 		v := object.items[i]
-		switch {
-		case v.kind == isObject && !sizeless(key):
-			b.leftIn(v, object, path+key+".")
-		case !b.used[path+key] && bearsSize(key, v) && !repeated(object, around, key, v):
-			b.doubt(path+key, v.String(), "this key was not read, and it may bear on sizes")
+		if v.kind == isObject && !sizeless(key) {
+			b.leftIn(left, v, object, path+key+".")
+			continue
+		}
+		if b.used[path+key] || !bearsSize(key, v) {
+			continue
+		}
+		if inside == nil {
+			inside = object.inside()
+		}
+		// The whole of a model often repeats sizes of a part, and the other way
+		// round, under the same key.
+		twin := around.get(key)
+		repeated := v.kind == isNumber && (inside[number{key, v.text}] || twin != nil && twin.text == v.text)
+		if !repeated {
+			*left = append(*left, unread{path + key, v})
 		}
 	}
 }
 
-// repeated reports whether the object around, or one inside, says the same
-// under the same key: the whole of a model often repeats sizes of a part.
-func repeated(object, around *value, key string, v *value) bool {
-	same := func(other *value) bool { return other != nil && v.kind == isNumber && other.text == v.text }
-	if same(around.get(key)) {
-		return true
-	}
-	for _, inner := range object.items {
-		if same(inner.get(key)) {
-			return true
+// number is a number under its key.
+type number struct{ key, text string }
+
+// inside is the numbers of the objects that lie in an object.
+func (v *value) inside() map[number]bool {
+	all := map[number]bool{}
+	for _, inner := range v.items {
+		for i, key := range inner.keys {
+			if inner.items[i].kind == isNumber {
+				all[number{key, inner.items[i].text}] = true
+			}
 		}
 	}
-	return false
+	return all
 }
 
 // bearsSize reports whether a key could change a size. Zero, an empty list and

@@ -1,6 +1,7 @@
 package hfmodel
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,22 @@ func TestImpossibleHeads(t *testing.T) {
 		if _, exact := m.WeightsBytes().IsExact(); !found || exact {
 			t.Errorf("%s: unknown %+v, want %s: %s", c.keys, m.Unknown, c.field, c.why)
 		}
+	}
+}
+
+// Of many keys that nobody read the first are named and the rest counted.
+func TestManyUnreadKeys(t *testing.T) {
+	var more strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&more, `,"novel_%d":%d`, i, i+1)
+	}
+	text := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16","vocab_size":100,"hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4` + more.String() + `}`
+	m, err := Read(source.Bytes("config.json", []byte(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(m.Unknown); n != 21 || m.Unknown[19].Field != "novel_19" || m.Unknown[20].Field != "and 59980 more" {
+		t.Errorf("%d unknown, the last are %+v", n, m.Unknown[max(0, n-2):])
 	}
 }
 

@@ -23,6 +23,7 @@ type ledger struct {
 	used    map[string]bool
 	err     error
 	unknown []model.Unknown
+	doubted map[string]bool   // the fields of unknown
 	assumed []string          // sizes that the file does not give, "hidden_size 4096": the class's own
 	odd     []account.Warning // what the file says that does not go together
 }
@@ -34,11 +35,13 @@ func (l *ledger) fail(e *source.FormatError) {
 }
 
 func (l *ledger) doubt(field, val, why string) {
-	for _, u := range l.unknown {
-		if u.Field == field {
-			return
-		}
+	if l.doubted[field] {
+		return
 	}
+	if l.doubted == nil {
+		l.doubted = map[string]bool{}
+	}
+	l.doubted[field] = true
 	l.unknown = append(l.unknown, model.Unknown{Field: field, Value: shorten(val), Why: why})
 }
 
