@@ -130,7 +130,7 @@ func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules, 
 		sc.total = assumedMemory
 	}
 	likely := sc.replay(rules, guess{})
-	if c := likely.Certificate; c.Holds() || c.Segments.Total+c.Releases.Total+len(r.Failures) == 0 {
+	if c := likely.Certificate; c.Holds() || len(r.Contradictions) > 0 || c.Segments.Total+c.Releases.Total+len(r.Failures) == 0 {
 		return likely
 	}
 	for bits := 1; bits < 8; bits++ {
@@ -197,7 +197,7 @@ func (c *certifier) begin() {
 			c.d.pools[segment.Addr] = segment.Pool
 		}
 	}
-	c.suspectAllocs(c.out.start.unplaced, "lived before the first entry, but where it lay was no free memory")
+	c.suspectAllocs(c.out.start.unplaced, "lived before the first entry, but where it lay was no free memory of its stream")
 	c.out.Certificate.ReservedPeakRecorded = c.r.Peaks().Reserved.Bytes
 	for _, action := range c.r.Trace.Action {
 		if action == snapshot.Alloc {
@@ -237,5 +237,23 @@ func (c *certifier) conclude() {
 	if c.suspect != nil {
 		out.FirstMismatch = c.suspect
 	}
+	if out.FirstMismatch == nil {
+		c.noteContradictions()
+	}
 	c.out.Run = c.run.finish()
+}
+
+// noteContradictions keeps a file that contradicts itself from being certified,
+// although the replay came out: what it says twice it says differently, and
+// what an unknown action did to memory nobody knows.
+func (c *certifier) noteContradictions() {
+	for _, x := range c.r.Contradictions {
+		c.note(x.Entry, x.Text)
+	}
+	for i, action := range c.r.Trace.Action {
+		if action == snapshot.OtherAction && c.r.Trace.Size[i] > 0 {
+			c.note(i, fmt.Sprintf("what this action, which is not known, did to %d bytes at %#x cannot be replayed", c.r.Trace.Size[i], c.r.Trace.Addr[i]))
+			return
+		}
+	}
 }

@@ -135,7 +135,7 @@ func (d *recordedDriver) finish() {
 
 // grant answers a request for memory: the entry that grants it, −1 for memory
 // that the trace does not have, false for a refusal.
-func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64) (int, bool) {
+func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64, stream uint64) (int, bool) {
 	for d.openRun(); d.run.open; d.openRun() {
 		// While recorded releases are to come, the recorded driver had refused.
 		// After the last attempt to make room, they will not come any more.
@@ -156,6 +156,10 @@ func (d *recordedDriver) grant(action snapshot.Action, addr uint64, size int64) 
 	if d.trace.Action[entry] != action || d.trace.Size[entry] != size || !sameAddress {
 		d.note(entry, fmt.Sprintf("%s of %d bytes at %#x is recorded, %s of %d bytes at %#x is replayed",
 			d.trace.Action[entry], d.trace.Size[entry], d.trace.Addr[entry], action, size, addr))
+		return -1, true
+	}
+	if recorded := d.streams[d.trace.Stream[entry]]; recorded != stream {
+		d.note(entry, fmt.Sprintf("%s at %#x is recorded on stream %d and replayed on stream %d", action, d.trace.Addr[entry], recorded, stream))
 		return -1, true
 	}
 	d.segments.Matched++
@@ -179,7 +183,7 @@ func (d *recordedDriver) give(action snapshot.Action, addr uint64, size int64) {
 
 // Alloc implements allocator.Driver.
 func (d *recordedDriver) Alloc(size int64, stream uint64) (uint64, bool) {
-	entry, ok := d.grant(snapshot.SegmentAlloc, 0, size)
+	entry, ok := d.grant(snapshot.SegmentAlloc, 0, size, stream)
 	if !ok {
 		return 0, false
 	}
@@ -211,8 +215,8 @@ func (d *recordedDriver) Reserve(size int64, stream uint64) (uint64, bool) {
 }
 
 // Map implements allocator.Driver.
-func (d *recordedDriver) Map(addr uint64, size int64, _ uint64) bool {
-	_, ok := d.grant(snapshot.SegmentMap, addr, size)
+func (d *recordedDriver) Map(addr uint64, size int64, stream uint64) bool {
+	_, ok := d.grant(snapshot.SegmentMap, addr, size, stream)
 	return ok
 }
 

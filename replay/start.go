@@ -44,12 +44,13 @@ type region struct {
 
 // tenant is an allocation that lived before the first entry.
 type tenant struct {
-	alloc uint32
-	addr  uint64
-	size  int64
-	room  uint64 // its block ends here at the latest
-	exact bool
-	state allocator.BlockState
+	alloc  uint32
+	stream uint64
+	addr   uint64
+	size   int64
+	room   uint64 // its block ends here at the latest
+	exact  bool
+	state  allocator.BlockState
 }
 
 // startOf rebuilds the state before the first entry.
@@ -59,7 +60,7 @@ func startOf(sc *scene, before []uint32) start {
 	tenants := make([]tenant, 0, len(before))
 	pending := requestedBefore(r)
 	for _, a := range before {
-		t := tenant{alloc: a, addr: r.Addresses[a], exact: r.Blocks[a] >= 0, size: r.Sizes[a], state: allocator.ActiveAllocated}
+		t := tenant{alloc: a, stream: sc.s.Streams[r.Timeline.Allocs[a].Stream], addr: r.Addresses[a], exact: r.Blocks[a] >= 0, size: r.Sizes[a], state: allocator.ActiveAllocated}
 		if _, ok := pending[a]; ok {
 			t.state = allocator.ActivePendingFree
 		}
@@ -108,7 +109,7 @@ func place(regions []region, tenants []tenant) ([][]tenant, start) {
 		for k < len(regions) && regions[k].end <= t.addr {
 			k++
 		}
-		free := k < len(regions) && t.addr >= regions[k].addr && uint64(t.size) <= regions[k].end-t.addr
+		free := k < len(regions) && t.stream == regions[k].stream && t.addr >= regions[k].addr && uint64(t.size) <= regions[k].end-t.addr
 		if free && len(placed[k]) > 0 {
 			last := &placed[k][len(placed[k])-1]
 			free = t.addr-last.addr >= uint64(last.size)

@@ -186,5 +186,23 @@ func (t *tracer) snapshot(newest int) *snapshot.Snapshot {
 		}
 		s.Segments = append(s.Segments, segment)
 	}
+	count(&s)
 	return &s
+}
+
+// count gives each segment the counters of its blocks.
+func count(s *snapshot.Snapshot) {
+	for i := range s.Segments {
+		g := &s.Segments[i]
+		g.Allocated, g.Active, g.Requested = 0, 0, 0
+		for _, b := range s.Blocks[g.First : g.First+g.Count] {
+			g.Requested += b.Requested
+			if b.State != snapshot.Inactive {
+				g.Active += b.Size
+			}
+			if b.State == snapshot.Allocated {
+				g.Allocated += b.Size
+			}
+		}
+	}
 }

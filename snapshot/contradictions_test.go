@@ -34,6 +34,10 @@ func blockAt(addr uint64, size, requested int, state string, more ...member) obj
 	return append(object{{"address", addr}, {"size", size}, {"requested_size", requested}, {"state", state}}, more...)
 }
 
+func onStream(stream int, action string, addr uint64, size int) object {
+	return object{{"action", action}, {"addr", addr}, {"size", size}, {"stream", stream}}
+}
+
 // TestEdges: what the beginning and the end of a trace leave out.
 func TestEdges(t *testing.T) {
 	const held = "active_allocated"
@@ -80,6 +84,11 @@ func TestEdges(t *testing.T) {
 		{name: "a free of another size",
 			value: oneSegment(array{}, entryOf("alloc", first, 500), entryOf("free_completed", first, 400)),
 			kinds: []timeline.Kind{timeline.Born, timeline.FreeCompleted}, peak: 500, end: 0, warnings: []string{"sizes_differ"}},
+		{name: "a free on another stream",
+			value: oneSegment(array{}, entryOf("alloc", first, 500), onStream(9, "free_completed", first, 500)),
+			kinds: []timeline.Kind{timeline.Born, timeline.FreeCompleted}, peak: 500, end: 0, warnings: []string{"streams_differ"}},
+		{name: "a segment that goes back on another stream",
+			value: oneSegment(array{}, entryOf("segment_alloc", second, 2<<20), onStream(9, "segment_free", second, 2<<20)), warnings: []string{"streams_differ"}},
 		{name: "an allocation that the segments do not hold",
 			value: oneSegment(array{}, entryOf("alloc", first, 500)),
 			kinds: []timeline.Kind{timeline.Born, timeline.FreeCompleted}, peak: 500, end: 0, warnings: []string{"end_differs"}},

@@ -1,29 +1,57 @@
 package snapshot
 
-// measureEnd adds up the segments' own counters, which every version writes,
-// and tells where their blocks say something else.
+// Sizes of the pool of small blocks, in bytes: its segments, and the largest
+// block that is handed out of it. Source: kSmallBuffer and kSmallSize in
+// https://github.com/pytorch/pytorch/blob/v2.9.0/c10/cuda/CUDACachingAllocator.cpp
+const (
+	smallSegment = 2 << 20
+	smallBlock   = 1 << 20
+)
+
+// measureEnd adds up what the segments hold by their blocks, and tells where
+// the segments' own counters say something else. Blocks are what the trace is
+// compared with, so they are what is believed.
 func (r *Recording) measureEnd(s *Snapshot) {
-	unfilled, differ := 0, 0
+	var unfilled, differ, misfits tally
+	after := r.Trace.Len()
 	for _, segment := range r.Segments {
-		size, of := levelsOf(s.Blocks[segment.First : segment.First+segment.Count])
+		blocks := s.Blocks[segment.First : segment.First+segment.Count]
+		size, of := levelsOf(blocks)
 		r.End.Reserved += segment.Total
 		r.End.Requested += of.Requested
-		r.End.Allocated += segment.Allocated
-		r.End.Active += segment.Active
+		r.End.Allocated += of.Allocated
+		r.End.Active += of.Active
 		if size != segment.Total {
-			unfilled++
+			unfilled.at(after)
 		}
 		if of.Allocated != segment.Allocated || of.Active != segment.Active || of.Requested != segment.Requested {
-			differ++
+			differ.at(after)
+		}
+		if misfit(segment, blocks) {
+			misfits.at(after)
 		}
 	}
 	r.EndKnown = !s.NoSegments
 	r.reserved = r.reservedBefore()
-	r.warn(unfilled, "blocks_do_not_fill_segment", "segments have blocks that do not add up to their total_size")
-	r.warn(differ, "blocks_contradict_segment", "segments have blocks that do not add up to their allocated_size, active_size or requested_size; the levels at the end are those of the segments, the requested one that of the blocks")
+	r.contradict(unfilled, "blocks_do_not_fill_segment", "segments have blocks that do not add up to their total_size")
+	r.contradict(differ, "blocks_contradict_segment", "segments have blocks that do not add up to their allocated_size, active_size or requested_size; the levels at the end are those of the blocks")
+	r.contradict(misfits, "pool_contradicts_segment", "segments of the pool of small blocks are not 2 MiB long or have a block in use of more than 1 MiB, which no allocator makes")
 	if r.reserved < 0 {
-		r.warn(1, "reserved_contradicts", "trace takes more memory from the driver than the segments hold at the end")
+		r.contradict(tally{1, after}, "reserved_contradicts", "trace takes more memory from the driver than the segments hold at the end")
 	}
+}
+
+// misfit reports a segment that its pool cannot have. An expandable one grows.
+func misfit(segment Segment, blocks []Block) bool {
+	if !segment.Small || segment.Expandable {
+		return false
+	}
+	for _, block := range blocks {
+		if block.State != Inactive && block.Size > smallBlock {
+			return true
+		}
+	}
+	return segment.Total != smallSegment
 }
 
 // levelsOf adds up blocks, and says how many bytes they fill.
@@ -59,19 +87,19 @@ func (r *Recording) reservedBefore() int64 {
 // checkNesting warns where scopes do not nest, which no allocator leads to:
 // entries are missing, or the file was changed.
 func (r *Recording) checkNesting() {
-	var requested, active, ends int
-	r.Walk(func(_ int, l Levels) {
+	var requested, active, ends tally
+	r.Walk(func(entry int, l Levels) {
 		if l.Requested > l.Active {
-			requested++
+			requested.at(entry)
 		}
 		if l.Active > l.Reserved && r.EndKnown {
-			active++
+			active.at(entry)
 		}
 	})
 	if e := r.End; r.EndKnown && (e.Requested > e.Active || e.Allocated > e.Active || e.Active > e.Reserved) {
-		ends = 1
+		ends.at(r.Trace.Len())
 	}
-	r.warn(active, "active_exceeds_reserved", "moments have more active than reserved bytes, which cannot be: entries are missing or are not an allocator's")
-	r.warn(requested, "requested_exceeds_active", "moments have more requested than active bytes, which cannot be: a block is smaller than what was requested of it")
-	r.warn(ends, "end_does_not_nest", "device has segments whose counters do not nest at the end (requested and allocated inside active, active inside reserved), which cannot be: the file was changed or is not an allocator's")
+	r.contradict(active, "active_exceeds_reserved", "moments have more active than reserved bytes, which cannot be: entries are missing or are not an allocator's")
+	r.contradict(requested, "requested_exceeds_active", "moments have more requested than active bytes, which cannot be: a block is smaller than what was requested of it")
+	r.contradict(ends, "end_does_not_nest", "device has blocks and segments that do not nest at the end (requested and allocated inside active, active inside reserved), which cannot be: the file was changed or is not an allocator's")
 }

@@ -96,6 +96,9 @@ func everything() object {
 	const stream, base, big = uint64(1)<<63 + 5, uint64(0x7f00_0000_0000), uint64(0xffff_8000_0000_0000)
 	at := func(us int) member { return member{"time_us", 1_700_000_000_000_000 + us} }
 	pool := member{"pool_id", pair{0, 1}}
+	inPool := func(action string, size, us int) object {
+		return object{{"action", action}, {"addr", base + 4<<20}, {"size", size}, {"stream", stream}, at(us), pool}
+	}
 	segment := func(device int, address uint64, total int, blocks array, more ...member) object {
 		return append(object{{"device", device}, {"address", address}, {"total_size", total}, {"blocks", blocks}}, more...)
 	}
@@ -122,8 +125,8 @@ func everything() object {
 				entryOf("annotate", base+1024, 0, at(3), member{"user_metadata", "the mask"}),
 				entryOf("free_requested", base+1024, 500, at(4), member{"user_metadata", ""}),
 				object{{"action", "oom"}, {"size", 4 << 30}, {"stream", stream}, {"device_free", 123456}, at(5), {"compile_context", "0/1"}},
-				entryOf("segment_alloc", base+(4<<20), 20<<20, at(6), pool),
-				entryOf("alloc", base+(4<<20), 2<<20, at(7), pool, member{"stranger", array{1, "x", object{}}}),
+				inPool("segment_alloc", 20<<20, 6),
+				append(inPool("alloc", 2<<20, 7), member{"stranger", array{1, "x", object{}}}),
 			},
 			array{}, array{}, array{},
 		}},
@@ -241,8 +244,8 @@ func TestEverything(t *testing.T) {
 		"3 annotate 0x7f0000000400 0 stream 0 pool {0 0} at 3 context  metadata the mask",
 		"4 free_requested 0x7f0000000400 500 stream 0 pool {0 0} at 4 context  metadata ",
 		"5 oom 0x1e240 4294967296 stream 9223372036854775813 pool {0 0} at 5 context 0/1 metadata ",
-		"6 segment_alloc 0x7f0000400000 20971520 stream 0 pool {0 1} at 6 context  metadata ",
-		"7 alloc 0x7f0000400000 2097152 stream 0 pool {0 1} at 7 context  metadata ",
+		"6 segment_alloc 0x7f0000400000 20971520 stream 9223372036854775813 pool {0 1} at 6 context  metadata ",
+		"7 alloc 0x7f0000400000 2097152 stream 9223372036854775813 pool {0 1} at 7 context  metadata ",
 		"event 0 before or at 1: kind 0 of 1000 bytes at 0x7f0000000000, space 0",
 		"event 1 before or at 2: kind 0 of 500 bytes at 0x7f0000000400, space 0",
 		"event 2 before or at 4: kind 1 of 500 bytes at 0x7f0000000400, space 0",

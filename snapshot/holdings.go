@@ -49,7 +49,8 @@ func (s *Snapshot) Holdings(r *Recording) []Holding {
 
 func (h *Holding) add(segment Segment, blocks []Block) {
 	h.Reserved += segment.Total
-	h.Active += segment.Active
+	_, of := levelsOf(blocks)
+	h.Active += of.Active
 	used := slices.ContainsFunc(blocks, func(b Block) bool { return b.State != Inactive })
 	for _, b := range blocks {
 		if b.State != Inactive {

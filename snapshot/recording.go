@@ -38,7 +38,16 @@ type Recording struct {
 	// Intervals are the parts of the trace that have a name, by their beginning.
 	// Timeline.Phases follow one another and are made of those that name a phase.
 	Intervals []Interval
-	reserved  int64 // before the first entry
+	// Contradictions are the warnings of Timeline.Warnings by which the file says
+	// different things of the same memory.
+	Contradictions []Contradiction
+	reserved       int64 // before the first entry
+}
+
+// Contradiction is what a file contradicts itself in.
+type Contradiction struct {
+	account.Warning
+	Entry int // the first of the trace that shows it; Trace.Len() where the end does
 }
 
 // Failure is what an out-of-memory entry tells beside the request.
@@ -119,7 +128,7 @@ func (s *Snapshot) record(device int, segments []Segment, trace *Trace, streams 
 	r := &Recording{Trace: trace, Segments: segments}
 	r.Timeline = timeline.Timeline{Device: device, Streams: streams, Stacks: s.Stacks}
 	r.measureEnd(s)
-	t := tracker{s: s, r: r, live: newAddresses()}
+	t := tracker{s: s, r: r, live: newAddresses(), granted: map[uint64]uint32{}}
 	t.follow()
 	t.reconcile()
 	t.conclude()
@@ -130,5 +139,13 @@ func (s *Snapshot) record(device int, segments []Segment, trace *Trace, streams 
 func (r *Recording) warn(count int, code, text string) {
 	if count > 0 {
 		r.Timeline.Warnings = append(r.Timeline.Warnings, account.Warning{Code: code, Text: fmt.Sprintf("%d %s", count, text)})
+	}
+}
+
+// contradict adds a warning about as many contradictions as were counted.
+func (r *Recording) contradict(c tally, code, text string) {
+	if r.warn(c.n, code, text); c.n > 0 {
+		last := r.Timeline.Warnings[len(r.Timeline.Warnings)-1]
+		r.Contradictions = append(r.Contradictions, Contradiction{last, min(max(c.first, 0), r.Trace.Len())})
 	}
 }

@@ -160,7 +160,7 @@ func PhaseWords(phase account.PhaseID) string {
 // Contradicted reports whether the trace and the segments say different things
 // of the same memory. That segments are missing alone is none.
 func (x *Explanation) Contradicted() bool {
-	return slices.ContainsFunc(x.r.Timeline.Warnings, func(w account.Warning) bool { return w.Code != "no_segments" })
+	return len(x.r.Contradictions) > 0
 }
 
 // closing is what failed, what is left, and what the allocator holds beside it.

@@ -59,7 +59,7 @@ func TestSummary(t *testing.T) {
 		p := newProgram()
 		c.play(p)
 		r, s := p.record()
-		r.Timeline.Warnings = nil // no segment stands for what the program freed
+		r.Timeline.Warnings, r.Contradictions = nil, nil // no segment stands for what the program freed
 		x := s.Explain(r)
 		at := x.Compose(r.Peaks().Requested.Entry, account.Requested)
 		if got := x.Summary(at, at.Bytes).String(); got != c.want {

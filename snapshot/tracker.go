@@ -33,13 +33,25 @@ type tracker struct {
 
 	unbornPending []uint32 // allocations whose free was requested before the first entry
 	counts        contradictions
+	granted       map[uint64]uint32 // stream by address: segments and ranges that the trace took
 }
 
 // contradictions counts where a trace and the segments disagree.
 type contradictions struct {
-	unborn, ghosts                  int // lived before the first entry: freed, or still there
-	missingFree, missingBirth       int
-	freedTwice, sizesDiffer, ending int
+	unborn, ghosts                         int // lived before the first entry: freed, or still there
+	missingFree, missingBirth              tally
+	freedTwice, sizesDiffer, streamsDiffer tally
+	ending                                 tally
+}
+
+// tally counts one contradiction, and keeps the first entry that shows it.
+type tally struct{ n, first int }
+
+func (c *tally) at(entry int) {
+	if c.n == 0 {
+		c.first = entry
+	}
+	c.n++
 }
 
 // reserve makes room for what a trace without gaps leads to.
@@ -87,6 +99,12 @@ func (t *tracker) follow() {
 			t.complete(i, a)
 		case OutOfMemory:
 			t.failed(i)
+		case SegmentAlloc, SegmentMap:
+			t.granted[trace.Addr[i]] = trace.Stream[i]
+		case SegmentFree, SegmentUnmap:
+			if stream, ok := t.granted[trace.Addr[i]]; ok && stream != trace.Stream[i] {
+				t.counts.streamsDiffer.at(i)
+			}
 		}
 	}
 }
@@ -157,7 +175,7 @@ func (t *tracker) born(i int) {
 	if a, ok := t.live.at(address, t.r.Addresses); ok && t.ended[a] != gone {
 		// The address was handed out again, so the allocation is gone: the
 		// entries of its free are missing.
-		t.counts.missingFree++
+		t.counts.missingFree.at(i)
 		t.complete(i, a)
 	}
 	a := t.allocation(i, t.r.Trace.Stack[i])
@@ -170,7 +188,10 @@ func (t *tracker) freed(i int) uint32 {
 	a, ok := t.live.at(address, t.r.Addresses)
 	if ok && t.ended[a] != gone {
 		if t.r.Timeline.Allocs[a].Requested != size {
-			t.counts.sizesDiffer++
+			t.counts.sizesDiffer.at(i)
+		}
+		if t.r.Timeline.Allocs[a].Stream != t.r.Trace.Stream[i] {
+			t.counts.streamsDiffer.at(i)
 		}
 		return a
 	}
@@ -178,7 +199,7 @@ func (t *tracker) freed(i int) uint32 {
 	if ok {
 		// Something else lived here during the trace, so this did not live
 		// before it: the entry of its birth is missing.
-		t.counts.missingBirth++
+		t.counts.missingBirth.at(i)
 		t.event(i, timeline.Born, a)
 		return a
 	}
@@ -192,7 +213,7 @@ func (t *tracker) freed(i int) uint32 {
 
 func (t *tracker) request(i int, a uint32) {
 	if t.ended[a] == pending {
-		t.counts.freedTwice++
+		t.counts.freedTwice.at(i)
 		return
 	}
 	t.ended[a] = pending
@@ -235,7 +256,7 @@ func (t *tracker) reconcile() {
 	}
 	for a := range t.r.Timeline.Allocs {
 		if t.ended[a] != gone && t.r.Blocks[a] < 0 {
-			t.counts.ending++
+			t.counts.ending.at(after)
 			t.complete(after, uint32(a))
 		}
 	}
@@ -249,14 +270,19 @@ func (t *tracker) match(segment Segment, block *Block, index, after int) {
 			Requested: block.Requested, Term: timeline.NoTerm, Stack: block.Stack, Stream: segment.Stream, Space: space(segment.Pool),
 		}, block.Address)
 		if ok {
-			t.counts.missingBirth++
+			t.counts.missingBirth.at(after)
 			t.event(after, timeline.Born, a)
 		} else {
 			t.counts.ghosts++
 			t.r.Timeline.Before = append(t.r.Timeline.Before, a)
 		}
-	} else if t.r.Timeline.Allocs[a].Requested != block.Requested {
-		t.counts.sizesDiffer++
+	} else {
+		if t.r.Timeline.Allocs[a].Requested != block.Requested {
+			t.counts.sizesDiffer.at(after)
+		}
+		if t.r.Timeline.Allocs[a].Stream != segment.Stream {
+			t.counts.streamsDiffer.at(after)
+		}
 	}
 	t.r.Blocks[a], t.r.Sizes[a] = int32(index), block.Size
 	if block.State == PendingFree && t.ended[a] == alive {
@@ -270,11 +296,12 @@ func (t *tracker) conclude() {
 	tl, c := &t.r.Timeline, t.counts
 	tl.Truncated = t.r.Trace.Len() > 0 && c.unborn+c.ghosts > 0
 	t.requestEarly()
-	t.r.warn(c.missingFree, "free_missing", "allocations have no free in the trace although their address was handed out again: they end there")
-	t.r.warn(c.missingBirth, "birth_missing", "frees or blocks have no birth in the trace although their address was used before: they begin there")
-	t.r.warn(c.freedTwice, "freed_twice", "frees were requested for an allocation that was already being freed: they are left out")
-	t.r.warn(c.sizesDiffer, "sizes_differ", "frees or blocks name another size than the birth of their allocation")
-	t.r.warn(c.ending, "end_differs", "allocations are alive at the end of the trace and not in the segments: they end after the last entry")
+	t.r.contradict(c.missingFree, "free_missing", "allocations have no free in the trace although their address was handed out again: they end there")
+	t.r.contradict(c.missingBirth, "birth_missing", "frees or blocks have no birth in the trace although their address was used before: they begin there")
+	t.r.contradict(c.freedTwice, "freed_twice", "frees were requested for an allocation that was already being freed: they are left out")
+	t.r.contradict(c.sizesDiffer, "sizes_differ", "frees or blocks name another size than the birth of their allocation")
+	t.r.contradict(c.ending, "end_differs", "allocations are alive at the end of the trace and not in the segments: they end after the last entry")
+	t.r.contradict(c.streamsDiffer, "streams_differ", "frees, blocks or segments name another stream than the birth of the same memory")
 	if t.s.NoSegments {
 		t.r.Walk(func(_ int, l Levels) { t.r.End = l })
 		t.r.warn(min(t.r.Trace.Len(), 1), "no_segments", "snapshot without segments: levels count from the first entry and are lower bounds")
