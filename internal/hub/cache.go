@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"floodmark/internal/source"
 )
 
 // cachePrefix begins the name of a model's folder in the cache.
@@ -30,14 +32,7 @@ func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
 	repository := filepath.Join(s.Cache, cachePrefix+n.Owner+"--"+n.Model)
 	id = n.Revision
 	if !isCommit(id) {
-		ref, err := os.Open(filepath.Join(repository, "refs", filepath.FromSlash(n.Revision)))
-		if err != nil {
-			return "", "", false
-		}
-		defer ref.Close()
-		text := make([]byte, 64)
-		length, _ := ref.Read(text)
-		id = strings.TrimSpace(string(text[:length]))
+		id, _ = line(filepath.Join(repository, "refs", filepath.FromSlash(n.Revision)), 64)
 		if !isCommit(id) {
 			return "", "", false
 		}
@@ -45,4 +40,16 @@ func (s Settings) snapshot(n Name) (folder, id string, ok bool) {
 	folder = filepath.Join(repository, "snapshots", id)
 	info, err := os.Stat(folder)
 	return folder, id, err == nil && info.IsDir()
+}
+
+// line is the text of a small regular file without the space around it; false
+// for a longer one, and for a pipe, which would never answer.
+func line(path string, longest int64) (string, bool) {
+	src, err := source.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer src.Close()
+	text, err := source.ReadAll(src, longest)
+	return strings.TrimSpace(string(text)), err == nil
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,10 +80,15 @@ func passing(err error) bool {
 // bytes of the answer. It tries again, a bounded number of times, where that
 // may help.
 func (c *client) get(ctx context.Context, address, byteRange string, limit int64) (*answer, error) {
+	// A hub that stays silent is given up after little more than one try: 35
+	// seconds where nobody says otherwise.
+	one := c.settings.timeout()
+	whole, cancel := context.WithTimeout(ctx, one+one/6)
+	defer cancel()
 	pause := c.settings.pause()
 	for try := 1; ; try++ {
-		a, err := c.once(ctx, address, byteRange, limit)
-		if err == nil || !passing(err) || try == maxTries || ctx.Err() != nil {
+		a, err := c.once(whole, address, byteRange, limit)
+		if err == nil || !passing(err) || try == maxTries || whole.Err() != nil {
 			return a, err
 		}
 		var s *statusError
@@ -91,8 +97,8 @@ func (c *client) get(ctx context.Context, address, byteRange string, limit int64
 		}
 		select {
 		case <-time.After(min(pause, longestPause)):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-whole.Done():
+			return nil, cmp.Or(ctx.Err(), err)
 		}
 		pause *= 2
 	}

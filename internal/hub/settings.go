@@ -1,8 +1,6 @@
 package hub
 
 import (
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -68,13 +66,7 @@ func (s Settings) token() string {
 		return s.Token
 	}
 	const longest = 4096
-	f, err := os.Open(s.Saved)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, longest))
-	if token := strings.TrimSpace(string(text)); err == nil && !strings.ContainsAny(token, " \r\n\t") {
+	if token, whole := line(s.Saved, longest); whole && !strings.ContainsAny(token, " \r\n\t") {
 		return token
 	}
 	return ""
