@@ -116,10 +116,14 @@ const (
 	FP8Compute    Feature = "fp8_compute"
 	WeightOffload Feature = "weight_offload"
 	CUDAGraphs    Feature = "cuda_graphs"
+	// FlashAttention is attention in kernels that make no scores.
+	FlashAttention Feature = "flash_attention"
 )
 
 // Features lists every feature.
-func Features() []Feature { return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs} }
+func Features() []Feature {
+	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention}
+}
 
 // Adapter is one adapter beside the model.
 type Adapter struct {

@@ -15,14 +15,14 @@ type manner struct {
 	stateInCompute bool // Mamba's states are kept in the model's format
 	wholeWindows   bool // windows are cached whole
 
-	concatenates bool // each step of each layer copies the layer's cache
-	twice        bool // and the whole old cache outlives the step
-	repeats      bool // keys and values are repeated for each query head
-	masks        bool // a mask of all pairs of positions can exist
-	scores       bool // attention scores of a layer can exist at once
-	maskBuffers  bool // a mask of all pairs of positions can be a buffer of the model
-	tables       bool // sines and cosines of all positions can be a buffer of the model
-	files        bool // whole weight files can be on the device while they are read
+	concatenates bool    // each step of each layer copies the layer's cache
+	twice        bool    // and the whole old cache outlives the step
+	repeats      bool    // keys and values are repeated for each query head
+	masks        bool    // a mask of all pairs of positions can exist
+	scores       scoring // whether attention scores of a layer exist at once
+	maskBuffers  bool    // a mask of all pairs of positions can be a buffer of the model
+	tables       bool    // sines and cosines of all positions can be a buffer of the model
+	files        bool    // whole weight files can be on the device while they are read
 
 	allLogits, lastLogits bool // logits of all positions, or of the last alone, can exist in prefill
 }
@@ -36,9 +36,7 @@ func plain(in estimate.Input) manner {
 	e := in.Workload.Engine
 	m := manner{perHead: true, convWhole: true, stateInCompute: true, concatenates: true, repeats: true, masks: true}
 	at := release(e.Version)
-	// Scaled dot-product attention became the default in 4.36
-	// (https://github.com/huggingface/transformers/pull/26572).
-	m.scores = at.before(4, 36)
+	m.scores = scores(in)
 	// DynamicCache keeps windows whole before it had sliding layers
 	// (https://github.com/huggingface/transformers/pull/40039).
 	m.wholeWindows = at.before(4, 56)

@@ -1,6 +1,8 @@
 package eager
 
 import (
+	"math"
+
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/estimate/outside"
@@ -118,8 +120,8 @@ func (b *builder) decode(w *work) step {
 		logits:      b.logits(w.d, false),
 		always:      outside.Workspaces(b.arch()).As(t),
 	}
-	if b.how.scores {
-		s.activations = account.Sum(p, s.activations, between(p, 0, w.d.sequences, w.heads, w.longest(), 4+2*w.width))
+	if b.how.scores != noScores {
+		s.activations = account.Sum(p, s.activations, between(p, 0, w.d.sequences, w.heads, w.longest(), w.scoreBytes(b.compute())))
 	}
 	if b.how.repeats {
 		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.longest(), w.pair))
@@ -140,13 +142,51 @@ func (b *builder) decode(w *work) step {
 // transformers); of images the patches are one row, whose mask is of them all.
 func (b *builder) together(p account.Provenance, w *work) account.Figure {
 	f := between(p, w.residual, w.peak(), w.d.context, w.d.sequences)
-	if b.how.scores {
-		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.heads, w.d.context, w.d.context, 4+2*w.width))
+	if b.how.scores != noScores {
+		f = account.Sum(p, f, between(p, b.leastScores(w), w.d.sequences, w.heads, w.d.context, w.d.context, w.scoreBytes(b.compute())))
 	}
-	if b.how.masks && (b.how.scores || w.masked || w.d.sequences > 1) {
-		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.d.context, w.d.context, w.width))
+	if b.how.masks && (b.how.scores != noScores || w.masked || w.d.sequences > 1) {
+		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.d.context, w.maskRow(), w.masks()))
 	}
 	return f
+}
+
+// leastScores is the scores and their softmax, which are alive together where
+// the text's attention has no other way.
+func (b *builder) leastScores(w *work) int64 {
+	if n := product(w.d.sequences, w.heads, w.d.context, w.d.context, 2, w.width); b.how.scores == certainScores && !w.tower && n > 0 {
+		return n
+	}
+	return 0
+}
+
+// maskRow is the positions of one row of a mask: PyTorch copies one whose rows
+// are no multiple of 8 positions, in older releases of 16, into rows that are
+// (pad_bias of https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/attention.cpp).
+func (w *work) maskRow() int64 {
+	if w.d.context > math.MaxInt64-maskAlignment {
+		return w.d.context
+	}
+	return bytesize.CeilDiv(w.d.context, maskAlignment) * maskAlignment
+}
+
+const maskAlignment = 16
+
+// masks is the bytes of one pair of positions: the mask of booleans that
+// transformers makes (sdpa_mask of
+// https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/masking_utils.py),
+// the one in the model's format that PyTorch makes of it, and its padded copy
+// where rows do not end where they should. A model of two kinds of layers has
+// one of booleans for each.
+func (w *work) masks() int64 {
+	n := 1 + w.width
+	if w.masked {
+		n++
+	}
+	if w.d.context%maskAlignment != 0 {
+		n += w.width
+	}
+	return n
 }
 
 // longest is the positions of one sequence at the end; 0 where they overflow,

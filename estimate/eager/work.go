@@ -17,6 +17,7 @@ type work struct {
 	heads    int64 // query heads of the widest attention
 	pair     int64 // key and value repeated for all query heads, for one position
 	one      int64 // key or value of all KV heads of one layer, the wider, for one position
+	tower    bool  // it runs before the context does
 	masked   bool  // a mask is needed even where no sequence is padded
 	unknown  string
 }
@@ -73,7 +74,7 @@ func (b *builder) text(k model.StackKind) bool {
 func (b *builder) before(d dimensions) []*work {
 	var list []*work
 	for _, kind := range []model.StackKind{model.Vision, model.Audio, model.Encoder} {
-		w := &work{d: d, masked: kind == model.Vision}
+		w := &work{d: d, tower: true, masked: kind == model.Vision}
 		w.d.context = d.encoder
 		if kind == model.Vision {
 			w.d.context = d.patches
