@@ -23,6 +23,7 @@ type Tensor struct {
 	Stored dtype.Format
 	Packed []int64 // shape of the stored words where Stored of Shape does not give their bytes; nil elsewhere
 	TiedTo int32   // index of the tensor whose storage this one shares, or NotTied
+	Opaque bool    // the file names a format that is not known here: its bytes are Packed, and Stored is only how they are counted
 }
 
 // Parameters is how many elements the tensor has; false on overflow.
@@ -152,11 +153,17 @@ func (m *Model) total(p account.Provenance, matters func(Unknown) bool, count fu
 	return account.Exact(sum, p)
 }
 
-// Formats counts the stored bytes by format, shared storage once.
+// Formats counts the stored bytes by format, shared storage once. Those in a
+// format that is not known here stand under [dtype.Unknown].
 func (m *Model) Formats() map[dtype.Format]int64 {
 	formats := map[dtype.Format]int64{}
 	for _, t := range m.Tensors {
-		if n, fits := t.Bytes(); fits && t.TiedTo == NotTied {
+		n, fits := t.Bytes()
+		switch {
+		case !fits || t.TiedTo != NotTied:
+		case t.Opaque:
+			formats[dtype.Unknown] += n
+		default:
 			formats[t.Stored] += n
 		}
 	}

@@ -121,7 +121,7 @@ func (m *Model) rewrite(w way) *Model {
 
 // in is the tensor in a format, nothing packed.
 func (t Tensor) in(f dtype.Format) Tensor {
-	t.Stored, t.Packed = f, nil
+	t.Stored, t.Packed, t.Opaque = f, nil, false
 	return t
 }
 

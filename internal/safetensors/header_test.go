@@ -265,3 +265,19 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// More tensors than any checkpoint has are refused before they take memory by
+// the hundred megabytes.
+func TestTooManyTensors(t *testing.T) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i := range maxTensors + 1 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, i)
+	}
+	b.WriteByte('}')
+	_, err := ReadHeader(source.Bytes("m.safetensors", file(b.String(), 0)))
+	refused(t, err, "has more than 500000 keys in one object")
+}

@@ -14,10 +14,10 @@ import (
 // nest three deep.
 const maxDepth = 64
 
-// Bounds of what a text may make this program remember. Real headers and
-// indexes stay a factor of ten below them.
+// Bounds of what a text may make this program remember. The largest checkpoints
+// known list some 200,000 tensors, all files together.
 const (
-	maxTensors  = 2 << 20 // in a header or an index
+	maxTensors  = 500_000 // in a header or an index
 	maxMetadata = 1 << 16 // keys in __metadata__ and metadata
 	maxDims     = 64      // PyTorch's own limit (kMaxDim)
 )

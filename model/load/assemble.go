@@ -65,6 +65,7 @@ type assembly struct {
 	at      []int32 // where each tensor of the files is in the model
 	matched int64   // bytes that the configuration explains
 	strange []string
+	opaque  []tensor
 	differs []string
 
 	respellings []respelling
@@ -102,6 +103,9 @@ func (a *assembly) place(g group) {
 	a.at[g.first] = int32(len(a.made))
 	out := model.Tensor{Name: g.name, Stack: model.NoLayer, Layer: model.NoLayer, TiedTo: model.NotTied}
 	out.Shape, out.Stored, out.Packed = stored(t, g.count)
+	if out.Opaque = t.format == dtype.Unknown; out.Opaque {
+		a.opaque = append(a.opaque, t)
+	}
 	if t.twin >= 0 {
 		out.TiedTo = a.at[t.twin]
 	}
@@ -319,6 +323,9 @@ func (a *assembly) again(c model.Tensor, to int32) int32 {
 	}
 	c.TiedTo = to
 	c.Stored, c.Packed = a.made[to].Stored, nil
+	if c.Opaque = a.made[to].Opaque; c.Opaque {
+		c.Packed = a.made[to].Packed
+	}
 	a.made = append(a.made, c)
 	return int32(len(a.made) - 1)
 }
@@ -326,6 +333,10 @@ func (a *assembly) again(c model.Tensor, to int32) int32 {
 // report says what configuration and files do not agree on.
 func (a *assembly) report(m *model.Model) {
 	say := func(w account.Warning) { m.Warnings = append(m.Warnings, w) }
+	if len(a.opaque) > 0 {
+		t := a.opaque[0]
+		say(warning("format_not_known", "%d tensors are stored in a format that is not known here, first %s as %s; the bytes in the file count", len(a.opaque), quote(t.name), quote(t.dtype)))
+	}
 	if len(a.config.Tensors) == 0 {
 		m.Unknown = append(m.Unknown, model.Unknown{Field: "config.json", Why: "without a configuration that is understood, what the layers compute is not known"})
 		return

@@ -15,7 +15,11 @@ func lines(m *model.Model) []string {
 	var list []string
 	for _, t := range m.Tensors {
 		n, _ := t.Bytes()
-		list = append(list, fmt.Sprintf("%s %d %v %s %d %d", t.Name, t.Role, t.Shape, t.Stored, n, t.TiedTo))
+		stored := t.Stored.String()
+		if t.Opaque {
+			stored = "unknown"
+		}
+		list = append(list, fmt.Sprintf("%s %d %v %s %d %d", t.Name, t.Role, t.Shape, stored, n, t.TiedTo))
 	}
 	return list
 }
@@ -58,8 +62,8 @@ func TestAssemble(t *testing.T) {
 			[]string{fmt.Sprintf("head.weight %d [4 2] F16 16 -1", head), fmt.Sprintf("embed.weight %d [4 2] F16 16 0", embedding)}, 0},
 		{"a view of a larger storage", heads, []tensor{plain("embed.weight", 64, -1)},
 			[]string{fmt.Sprintf("embed.weight %d [4 2] F16 64 -1", embedding), fmt.Sprintf("head.weight %d [4 2] F16 16 0", head)}, 0},
-		{"a type that is newer than this program", heads, []tensor{{name: "embed.weight", shape: []int64{4, 2}, bytes: 3, twin: -1}},
-			[]string{fmt.Sprintf("embed.weight %d [4 2] U8 3 -1", embedding), fmt.Sprintf("head.weight %d [4 2] U8 8 0", head)}, 0},
+		{"a type that is newer than this program", heads, []tensor{{name: "embed.weight", dtype: "BF17", shape: []int64{4, 2}, bytes: 3, twin: -1}},
+			[]string{fmt.Sprintf("embed.weight %d [4 2] unknown 3 -1", embedding), fmt.Sprintf("head.weight %d [4 2] unknown 3 0", head)}, 1},
 	} {
 		w := &weights{tensors: c.tensors}
 		for _, x := range c.tensors {

@@ -18,7 +18,7 @@ import (
 
 // Bounds of what weight files may make this program remember.
 const (
-	maxTensors = 2 << 20 // of all files together
+	maxTensors = 500_000 // of all files together
 	readers    = 8       // headers that are read at a time: a hub answers slowly, but many
 )
 
@@ -26,6 +26,7 @@ const (
 type tensor struct {
 	name   string
 	format dtype.Format
+	dtype  string // as the file writes a format that is not known here
 	shape  []int64
 	bytes  int64
 	twin   int // the earlier tensor whose storage this one shares; −1 for its own
@@ -146,6 +147,9 @@ func header(ctx context.Context, folder source.Folder, kind, file string) ([]ten
 	tensors := make([]tensor, len(h.Tensors))
 	for i, t := range h.Tensors {
 		tensors[i] = tensor{name: t.Name, format: t.Format, shape: t.Shape, bytes: t.Bytes(), twin: -1}
+		if t.Format == dtype.Unknown {
+			tensors[i].dtype = t.DType
+		}
 	}
 	return tensors, nil
 }
