@@ -133,7 +133,8 @@ func (e snapshotEvidence) device(i int, exact *exactPeak) record.SnapshotDevice 
 }
 
 // levelsOf is the counts, peaks and ends of a recording. Of a file without
-// segments all levels are lower bounds.
+// segments all levels are lower bounds. Ends that cannot be, because the blocks
+// are larger than their segments, are not known.
 func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 	peaks := r.Peaks()
 	event := int64(peaks.Requested.Entry)
@@ -155,8 +156,10 @@ func levelsOf(r *snapshot.Recording) record.SnapshotDevice {
 		return d
 	}
 	d.PeakRequestedBytes, d.PeakReservedBytes = &peaks.Requested.Bytes, &peaks.Reserved.Bytes
-	d.EndRequestedBytes, d.EndAllocatedBytes = &r.End.Requested, &r.End.Allocated
-	d.EndActiveBytes, d.EndReservedBytes = &r.End.Active, &r.End.Reserved
+	d.EndReservedBytes = &r.End.Reserved
+	if r.End.Nest() {
+		d.EndRequestedBytes, d.EndAllocatedBytes, d.EndActiveBytes = &r.End.Requested, &r.End.Allocated, &r.End.Active
+	}
 	return d
 }
 
@@ -256,16 +259,20 @@ func unknownKeys(keys []snapshot.UnknownKey) []account.Warning {
 }
 
 // holdingsOf is what streams and pools hold at the end, and what of it nobody
-// uses.
+// uses. Where the blocks are not those of their segments, both are not known.
 func holdingsOf(holdings []snapshot.Holding, end snapshot.Levels) ([]record.StreamPool, *record.Fragmentation) {
 	var rows []record.StreamPool
-	stranded, largest := int64(0), int64(0)
+	stranded, largest, fit := int64(0), int64(0), end.Nest()
 	for _, h := range holdings {
-		stranded, largest = stranded+h.Stranded, max(largest, h.LargestFree)
-		rows = append(rows, record.StreamPool{
-			Stream: strconv.FormatUint(h.Stream, 10), Pool: h.Pool.Name(),
-			ReservedBytes: &h.Reserved, ActiveBytes: &h.Active, StrandedBytes: &h.Stranded, LargestFreeBytes: &h.LargestFree,
-		})
+		stranded, largest, fit = stranded+h.Stranded, max(largest, h.LargestFree), fit && h.Fits()
+		row := record.StreamPool{Stream: strconv.FormatUint(h.Stream, 10), Pool: h.Pool.Name(), ReservedBytes: &h.Reserved}
+		if h.Fits() {
+			row.ActiveBytes, row.StrandedBytes, row.LargestFreeBytes = &h.Active, &h.Stranded, &h.LargestFree
+		}
+		rows = append(rows, row)
+	}
+	if !fit {
+		return rows, &record.Fragmentation{}
 	}
 	cached, rounding := end.Reserved-end.Active, end.Active-end.Requested
 	return rows, &record.Fragmentation{

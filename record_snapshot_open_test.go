@@ -47,3 +47,28 @@ func TestRecordOfASnapshotWithoutSegments(t *testing.T) {
 		t.Errorf("warnings %s", warned.String())
 	}
 }
+
+// Counters of segments that their blocks contradict are not shown; nor is
+// anything that follows from blocks larger than their segment.
+func TestRecordOfASnapshotThatContradictsItself(t *testing.T) {
+	device := func(segment string) record.SnapshotDevice {
+		text := `{"segments": [{"address": 4096, "total_size": 2097152, "stream": 0, ` + segment + `}]}`
+		s, err := snapshot.Read(source.Bytes("segments.json", []byte(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newSnapshotEvidence(s).Record(record.Tool{}).(*record.Snapshot).Devices[0]
+	}
+	d := device(`"allocated_size": 1125899906842624, "active_size": 0, "blocks": [
+		{"size": 2097152, "requested_size": 2000000, "state": "active_allocated"}]`)
+	if *d.EndAllocatedBytes != 2<<20 || *d.EndActiveBytes != 2<<20 || *d.Fragmentation.RoundingBytes != 97152 || *d.Fragmentation.CachedBytes != 0 {
+		t.Errorf("of counters that its block contradicts: %d allocated, %d active, %+v", *d.EndAllocatedBytes, *d.EndActiveBytes, d.Fragmentation)
+	}
+	d = device(`"blocks": [{"size": 4194304, "requested_size": 4000000, "state": "active_allocated"}]`)
+	if *d.EndReservedBytes != 2<<20 || d.EndAllocatedBytes != nil || d.EndActiveBytes != nil || d.EndRequestedBytes != nil {
+		t.Errorf("of a block larger than its segment: %+v", d)
+	}
+	if *d.Fragmentation != (record.Fragmentation{}) || d.Streams[0].ActiveBytes != nil || *d.Streams[0].ReservedBytes != 2<<20 {
+		t.Errorf("of a block larger than its segment: %+v, %+v", d.Fragmentation, d.Streams)
+	}
+}

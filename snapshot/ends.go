@@ -54,6 +54,12 @@ func misfit(segment Segment, blocks []Block) bool {
 	return segment.Total != smallSegment
 }
 
+// Nest reports whether each scope lies inside the wider ones, as in every
+// allocator: requested and allocated inside active, active inside reserved.
+func (l Levels) Nest() bool {
+	return l.Requested <= l.Active && l.Allocated <= l.Active && l.Active <= l.Reserved
+}
+
 // levelsOf adds up blocks, and says how many bytes they fill.
 func levelsOf(blocks []Block) (size int64, l Levels) {
 	for _, block := range blocks {
@@ -96,7 +102,7 @@ func (r *Recording) checkNesting() {
 			active.at(entry)
 		}
 	})
-	if e := r.End; r.EndKnown && (e.Requested > e.Active || e.Allocated > e.Active || e.Active > e.Reserved) {
+	if r.EndKnown && !r.End.Nest() {
 		ends.at(r.Trace.Len())
 	}
 	r.contradict(active, "active_exceeds_reserved", "moments have more active than reserved bytes, which cannot be: entries are missing or are not an allocator's")

@@ -47,6 +47,13 @@ func (s *Snapshot) Holdings(r *Recording) []Holding {
 	return list
 }
 
+// Fits reports whether what is in use and what is free lie inside of what is
+// reserved. Where they do not, the file's blocks are not those of its segments.
+func (h Holding) Fits() bool {
+	free := h.Reserved - h.Active
+	return free >= 0 && h.Stranded <= free && h.LargestFree <= free
+}
+
 func (h *Holding) add(segment Segment, blocks []Block) {
 	h.Reserved += segment.Total
 	_, of := levelsOf(blocks)
