@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/allocator"
@@ -28,6 +29,7 @@ func RecordedSettings(s *snapshot.Snapshot, r *snapshot.Recording) allocator.Set
 			Text: fmt.Sprintf("the recorded allocator settings %q cannot be read (%v); the values beside them were used", recorded.Conf, err),
 		})
 	}
+	text := settings
 	settings.MaxSplitSize = recorded.MaxSplitSize
 	if recorded.MaxSplitSize < 0 {
 		settings.MaxSplitSize = allocator.Unlimited
@@ -39,7 +41,32 @@ func RecordedSettings(s *snapshot.Snapshot, r *snapshot.Recording) allocator.Set
 			settings.RoundupPower2Divisions[i] = roundup.Divisions
 		}
 	}
+	if err == nil {
+		settings.Warnings = append(settings.Warnings, differences(recorded.Conf, text, settings)...)
+	}
 	return settings
+}
+
+// differences warns where the text of the settings names a key to which another
+// value is recorded beside it.
+func differences(conf string, text, used allocator.Settings) []account.Warning {
+	var list []account.Warning
+	conf = "," + strings.Join(strings.Fields(conf), "")
+	for _, d := range []struct {
+		key     string
+		differs bool
+	}{
+		{"max_split_size_mb", text.MaxSplitSize != used.MaxSplitSize},
+		{"garbage_collection_threshold", text.GarbageCollectionThreshold != used.GarbageCollectionThreshold},
+		{"expandable_segments", text.ExpandableSegments != used.ExpandableSegments},
+		{"roundup_power2_divisions", text.RoundupPower2Divisions != used.RoundupPower2Divisions},
+	} {
+		if d.differs && strings.Contains(conf, ","+d.key+":") {
+			list = append(list, account.Warning{Code: "settings_contradict", Text: fmt.Sprintf(
+				"the recorded allocator settings %q name another %s than the value recorded beside them; that value was used", conf[1:], d.key)})
+		}
+	}
+	return list
 }
 
 func usesExpandable(r *snapshot.Recording) bool {

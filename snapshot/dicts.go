@@ -56,7 +56,7 @@ func (b *builder) classify(items []pickle.Value) (uint64, error) {
 		return b.known("annotation", (*builder).annotation)
 	case r.any(fieldSegments, fieldTraces):
 		return b.known("snapshot", (*builder).snapshot)
-	case r.any(fieldConf, fieldMaxSplit, fieldExpandableSegments):
+	case r.any(fieldConf, fieldMaxSplit, fieldGarbage, fieldExpandableSegments, fieldRoundup):
 		return b.known("settings", (*builder).allocatorSettings)
 	}
 	r.kind = "dict"
@@ -257,7 +257,7 @@ func (b *builder) snapshot() (uint64, error) {
 	b.top = top{
 		segments: v(fieldSegments), traces: v(fieldTraces), annotations: v(fieldAnnotations),
 		hostSegments: v(fieldHostSegments), hostTraces: v(fieldHostTraces),
-		settings: classOf(v(fieldSettings)) == classSettings,
+		settings: b.hasSettings(),
 	}
 	return reference(classTop, 0), nil
 }
@@ -273,9 +273,53 @@ func (b *builder) allocatorSettings() (uint64, error) {
 		ReleaseLockOnCudaMalloc:       r.truth(fieldReleaseLock),
 		PinnedUseCudaHostRegister:     r.truth(fieldHostRegister),
 		GraphCaptureRecordStreamReuse: r.truth(fieldCaptureReuse),
+		Roundups:                      b.roundups(),
 	}
-	if v := r.values[fieldRoundup]; r.has(fieldRoundup) && classOf(v) == classNumbers {
-		b.settings.Roundups = b.numbers[indexOf(v)]
+	if b.settings.MaxSplitSize < -1 {
+		r.wrong(fieldMaxSplit, "a number of bytes, or -1 for no limit")
+	}
+	if x := b.settings.GarbageCollectionThreshold; !(x >= 0 && x < 1) {
+		r.wrong(fieldGarbage, "a share from 0 to below 1")
 	}
 	return reference(classSettings, 0), nil
+}
+
+// roundups is the divisions of the current dict; an empty list of them is none.
+func (b *builder) roundups() []Roundup {
+	r := &b.row
+	if !r.has(fieldRoundup) {
+		return nil
+	}
+	switch v := r.values[fieldRoundup]; {
+	case v.Kind() == pickle.None, v.Kind() == pickle.Dict && classOf(v) == classEmpty:
+		return nil
+	case classOf(v) == classNumbers:
+		list := b.numbers[indexOf(v)]
+		for _, roundup := range list {
+			if roundup.FromMiB < 1 || roundup.Divisions < 0 {
+				r.wrong(fieldRoundup, "numbers of MiB from 1, with divisions from 0")
+				break
+			}
+		}
+		return list
+	}
+	r.wrong(fieldRoundup, "a dict of numbers")
+	return nil
+}
+
+// hasSettings reports whether the current dict, of the whole snapshot, has the
+// allocator's settings. A dict of keys that nobody knows has none.
+func (b *builder) hasSettings() bool {
+	r := &b.row
+	if !r.has(fieldSettings) || r.values[fieldSettings].Kind() == pickle.None {
+		return false
+	}
+	v := r.values[fieldSettings]
+	switch c := classOf(v); {
+	case v.Kind() != pickle.Dict, c != classSettings && c != classEmpty && c != classUninteresting && c != classNumbers:
+		r.wrong(fieldSettings, "a dict of settings")
+		return false
+	default:
+		return c == classSettings
+	}
 }

@@ -114,6 +114,7 @@ func TestMalformed(t *testing.T) {
 	blocks := func(b ...any) object { return segment(member{"blocks", array(b)}) }
 	huge := 1 << 60
 	twice := object{{"action", "snapshot"}}
+	settings := func(m ...member) object { return object{{"segments", array{}}, {"allocator_settings", object(m)}} }
 	often, held := array{entryOf("alloc", 1, 1)}, array{blockAt(first, 512, 500, "active_allocated")}
 	around := func(blocks *array) object {
 		return object{{"address", first}, {"total_size", 512}, {"blocks", blocks}}
@@ -161,6 +162,13 @@ func TestMalformed(t *testing.T) {
 		"an entry of the second device":    {object{{"device_traces", array{array{entryOf("alloc", 1, 1)}, array{entryOf("alloc", 1, 1), entryOf("alloc", 1, -5)}}}}, "device_traces[1][1].size: is -5"},
 		"a line of a frame that is a text": {trace(entryOf("alloc", 1, 1, member{"frames", array{object{{"name", "f"}, {"line", "x"}}}})), `device_traces[0][0].frames[0].line: is the string "x", expected an integer`},
 		"a setting that is a text":         {object{{"segments", array{}}, {"allocator_settings", object{{"max_split_size", "x"}}}}, `allocator_settings.max_split_size: is the string "x"`},
+		"a share above 1":                  {settings(member{"garbage_collection_threshold", 1.5}), "allocator_settings.garbage_collection_threshold: is 1.5, expected a share from 0 to below 1"},
+		"a share below 0":                  {settings(member{"garbage_collection_threshold", -5}), "allocator_settings.garbage_collection_threshold: is -5, expected"},
+		"a split size below -1":            {settings(member{"max_split_size", -2}), "allocator_settings.max_split_size: is -2, expected"},
+		"divisions that are text":          {settings(member{"max_split_size", -1}, member{"roundup_power2_divisions", "4"}), `allocator_settings.roundup_power2_divisions: is the string "4", expected a dict of numbers`},
+		"divisions below 0":                {settings(member{"max_split_size", -1}, member{"roundup_power2_divisions", object{{"1", -4}}}), "allocator_settings.roundup_power2_divisions: is a dict, expected numbers"},
+		"settings that are text":           {object{{"segments", array{}}, {"allocator_settings", "none"}}, `allocator_settings: is the string "none", expected a dict of settings`},
+		"a bool that is neither":           {segment(member{"is_expandable", -1}), "segments[0].is_expandable: is -1, expected a bool"},
 		"traces of more devices than are":  {object{{"segments", array{}}, {"device_traces", slices.Repeat(array{array{}}, 1025)}}, "device_traces: holds the traces of 1025 devices, more than the 1024"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +183,15 @@ func TestMalformed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNotANumber: a share that JSON cannot write.
+func TestNotANumber(t *testing.T) {
+	value := object{{"segments", array{}}, {"allocator_settings", object{{"max_split_size", -1}, {"garbage_collection_threshold", math.NaN()}}}}
+	_, err := Read(source.Bytes("fixture", forms()[3].bytes(t, value)))
+	if err == nil || !strings.Contains(err.Error(), "garbage_collection_threshold: is NaN, expected a share") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -103,10 +103,10 @@ func (r *row) truth(f field) bool {
 		return false
 	}
 	n, ok := r.values[f].Int()
-	if !ok {
+	if !ok || n != 0 && n != 1 {
 		r.wrong(f, "a bool")
 	}
-	return n != 0
+	return n == 1
 }
 
 func (r *row) real(f field) float64 {
