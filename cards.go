@@ -34,6 +34,16 @@ func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
 	return budgets
 }
 
+// devices refuses what is said to be free on a device that no rank is on.
+func (r Request) devices() error {
+	for index := range r.Free {
+		if ranks := r.Workload.Mesh.Ranks(); index != AnyDevice && index >= ranks {
+			return &SettingsError{fmt.Errorf("nothing runs on cuda:%d, of which it is said what is free: the %d ranks of the workload take the devices from 0 on", index, ranks)}
+		}
+	}
+	return nil
+}
+
 func (r Request) freeOn(device int) (account.Figure, bool) {
 	if f, ok := r.Free[device]; ok {
 		return f, true

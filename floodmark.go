@@ -2,7 +2,9 @@ package floodmark
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/device"
@@ -66,11 +68,18 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 		}
 		r.Model = m
 	}
+	e, err := engine(r.Workload)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checked(r.Workload), r.devices()); err != nil {
+		return nil, err
+	}
 	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
 	}
-	p := &Prediction{Request: r, Engine: engine(r.Workload), plans: plans}
+	p := &Prediction{Request: r, Engine: e, plans: plans}
 	if p.accounts, p.Capacity, err = p.predict(ctx, memory(r)); err != nil {
 		return nil, err
 	}
@@ -98,12 +107,32 @@ func (p *Prediction) predict(ctx context.Context, m estimate.Memory) ([]account.
 	return accounts, capacity, nil
 }
 
+// Engines lists the names of engines that a workload may give. What serves
+// models by rules of its own is taken for serving in general, with a warning.
+func Engines() []string {
+	return []string{"eager", "transformers", "autoawq", "autogptq", "serving", "vllm", "sglang", "tensorrt_llm", "tgi"}
+}
+
 // engine is the one that the workload names, else plain PyTorch.
-func engine(w workload.Workload) estimate.Engine {
-	if w.Engine.Name == (eager.Serving{}).Name() {
-		return eager.Serving{}
+func engine(w workload.Workload) (estimate.Engine, error) {
+	switch w.Engine.Name {
+	case "", "eager", "transformers", "autoawq", "autogptq":
+		return eager.Engine{}, nil
+	case "serving", "vllm", "sglang", "tensorrt_llm", "tgi":
+		return eager.Serving{}, nil
 	}
-	return eager.Engine{}
+	return nil, &SettingsError{fmt.Errorf("the engine %q is not known; known are %s", w.Engine.Name, strings.Join(Engines(), ", "))}
+}
+
+// checked refuses lengths that contradict each other.
+func checked(w workload.Workload) error {
+	for _, in := range w.Inputs {
+		prefix, context := in.Dimensions[workload.SharedPrefix], in.Dimensions[workload.Context]
+		if prefix > context {
+			return &SettingsError{fmt.Errorf("the input %s shares a prefix of %d positions, more than its context of %d", in.Name, prefix, context)}
+		}
+	}
+	return nil
 }
 
 // Accounts is one account a class of equal ranks.
@@ -133,12 +162,12 @@ func budget(c device.Card, platform device.Platform) fit.Budget {
 	if platform == "" {
 		platform = device.UnknownPlatform
 	}
-	return fit.Budget{
-		Card:     c.Label(),
-		Capacity: c.Reported(platform),
-		Others: account.Zero("no other owner of the card was declared",
-			account.Provenance{Origin: account.Assumed, Scope: account.Device}),
+	p := account.Provenance{Origin: account.Assumed, Scope: account.Device}
+	others := account.Zero("no other owner of the card was declared", p)
+	if c.Unified() {
+		others = account.Unknown("what the operating system and other programs hold of the memory that "+c.Label()+" shares with them is not known; say what is free (--free)", p)
 	}
+	return fit.Budget{Card: c.Label(), Capacity: c.Reported(platform), Others: others}
 }
 
 // Evidence is anything that says what memory was or would be: a snapshot, an

@@ -2,6 +2,7 @@ package device
 
 import (
 	"slices"
+	"strings"
 
 	"floodmark/account"
 )
@@ -64,6 +65,10 @@ type Card struct {
 
 	reserve reserve
 }
+
+// Unified reports memory that the card shares with the operating system and all
+// other programs, so that none of it is the card's own.
+func (c Card) Unified() bool { return strings.Contains(c.FormFactor, "unified") }
 
 func (c *Card) addSource(source string) {
 	if source != "" && !slices.Contains(c.Sources, source) {

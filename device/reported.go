@@ -3,7 +3,6 @@ package device
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -138,7 +137,7 @@ func largestReserve(cards []Card, vendor string) reserve {
 	worst := reserve{vendor: vendor}
 	for _, c := range cards {
 		driver, runtime := c.DriverTotal(), span(c.of(RuntimeTotal, maybeOnLinux), "")
-		if c.Vendor != vendor || strings.Contains(c.FormFactor, "unified") || !driver.Known() || !runtime.Known() {
+		if c.Vendor != vendor || c.Unified() || !driver.Known() || !runtime.Known() {
 			continue
 		}
 		r := reserve{seen: runtime.Low(), total: high(driver), card: c.ID, vendor: vendor}

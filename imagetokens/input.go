@@ -40,12 +40,14 @@ func OfInput(m *model.Model, in workload.Input) (Total, error) {
 	case !declared:
 		return Total{}, unknown("the model sees images, and the workload does not say how many (images; 0 for none)")
 	}
-	side, declared := in.Dimensions[workload.Resolution]
-	if !declared {
-		return Total{}, unknown("the workload has images and does not say of which resolution")
-	}
 	p, err := For(m)
-	if err != nil {
+	side, declared := in.Dimensions[workload.Resolution]
+	switch {
+	case !declared && err == nil && p.OneSize():
+		side = p.Edge
+	case !declared:
+		return Total{}, unknown("the workload has images and does not say of which resolution")
+	case err != nil:
 		return Total{}, err
 	}
 	each, err := p.Count(model.ImageShape{Height: side, Width: side})

@@ -24,7 +24,8 @@ type Processor struct {
 	Source     string             // the rule's public source
 	Assumed    []string           // settings that no file of the model states, and so are the family's published defaults
 
-	rule rule
+	oneSize bool // the rule gives every image the same positions, unless it pans and scans
+	rule    rule
 }
 
 // rule counts one image of a processor whose sizes are checked.
@@ -123,6 +124,10 @@ func (p Processor) check() error {
 	}
 	return nil
 }
+
+// OneSize reports that every image takes the same positions, so that nobody needs
+// to say how large images are.
+func (p Processor) OneSize() bool { return p.oneSize && !p.PanAndScan }
 
 // square is the patches of one tile.
 func (p Processor) square() int64 {

@@ -20,7 +20,10 @@ func (b *builder) cache(d dimensions) {
 		if !fits {
 			positions = -1
 		}
-		shared, _ := b.in.Workload.Dimension(workload.SharedPrefix)
+		shared := int64(0)
+		if b.how.sharesPrefix {
+			shared, _ = b.in.Workload.Dimension(workload.SharedPrefix)
+		}
 		return state.Of(b.in.Model, b.in.Plan, options, state.Lengths{
 			Sequences: d.sequences, Positions: positions, SharedPrefix: min(shared, d.context), Encoder: d.encoder})
 	}

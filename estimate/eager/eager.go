@@ -25,7 +25,9 @@ func (Engine) Formulas() []account.Formula { return formulas() }
 
 // Estimate lays out the timeline of one rank.
 func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
-	return lay(in, plain(in)), nil
+	r := lay(in, plain(in))
+	r.Timeline.Warnings = append(r.Timeline.Warnings, plainNotes(in)...)
+	return r, nil
 }
 
 // Serving is a view of serving that no engine's own rules are in: the cache of
@@ -41,7 +43,9 @@ func (Serving) Formulas() []account.Formula { return formulas() }
 
 // Estimate lays out the timeline of one rank.
 func (Serving) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
-	return lay(in, serving()), nil
+	r := lay(in, serving())
+	r.Timeline.Warnings = append(r.Timeline.Warnings, servingNotes(in)...)
+	return r, nil
 }
 
 // The spans of a generation, after model_load.

@@ -38,7 +38,7 @@ func formulas() []account.Formula {
 		},
 		{
 			ID:     activationFormula,
-			Rule:   "positions at work × the most that one keeps alive in a layer: stream, its copies in 32 bits, q, k, v and their turned copies, or gate, up and product; from one position to all of prefill",
+			Rule:   "positions at work × the most that one keeps alive in a layer: stream, its copies in 32 bits, q, k, v and their turned copies, or gate, up and product; from one position to all of prefill; where ranks share experts, up to all positions of the other replicas routed to this rank",
 			Worked: "8,192 positions × (4 × 4,096 + 3 × 11,008) × 2 bytes = 809,500,672 bytes; vLLM 0.19 measured 0.77 GiB for CodeLlama-7B",
 		},
 		{

@@ -10,6 +10,7 @@ import (
 
 // manner is what differs between ways of running the same model.
 type manner struct {
+	sharesPrefix   bool // a prefix that all sequences have is kept once
 	perHead        bool // latent attention caches the keys and values of each head
 	convWhole      bool // convolutions keep as many positions as they are wide
 	stateInCompute bool // Mamba's states are kept in the model's format
@@ -28,7 +29,7 @@ type manner struct {
 }
 
 // serving keeps what any engine must.
-func serving() manner { return manner{lastLogits: true, tables: true} }
+func serving() manner { return manner{lastLogits: true, tables: true, sharesPrefix: true} }
 
 // plain is transformers' generate at a version; an empty one is the newest. Each
 // rule names the change that it comes from.

@@ -3,6 +3,7 @@ package eager
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -33,7 +34,11 @@ func (b *builder) sizes() dimensions {
 	if imagetokens.Sees(b.in.Model) {
 		beside = append(beside, workload.Vision)
 	}
-	if missing := w.Missing(beside...); len(missing) > 0 {
+	missing := w.Missing(beside...)
+	if p, err := imagetokens.For(b.in.Model); err == nil && p.OneSize() {
+		missing = slices.DeleteFunc(missing, func(d workload.Dimension) bool { return d == workload.Resolution })
+	}
+	if len(missing) > 0 {
 		d.missing = "the workload does not say: " + join(missing)
 	}
 	b.images(&d)

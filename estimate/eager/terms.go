@@ -114,7 +114,7 @@ func (b *builder) decode(w *work) step {
 	p, t := b.requested(activationFormula), b.requested(temporaryFormula)
 	low := w.residual * min(w.d.sequences, 1<<32)
 	s := step{
-		activations: between(p, low, w.peak(), w.d.sequences),
+		activations: account.Sum(p, between(p, low, w.peak(), w.d.sequences), between(p, 0, w.foreign, w.d.sequences)),
 		expanded:    b.expanded(t, w.d),
 		stream:      between(p, low, 3, w.residual, w.d.sequences),
 		logits:      b.logits(w.d, false),
@@ -139,14 +139,16 @@ func (b *builder) decode(w *work) step {
 // together is the activations of all positions of all sequences at once, with
 // the scores and the mask of their pairs where those can exist. One sequence of
 // full attention is not padded and has no mask (_ignore_causal_mask_sdpa of
-// transformers); of images the patches are one row, whose mask is of them all.
+// transformers); of images the patches are one row, whose mask is of them all. A
+// mask is alive in all of the layer, what is converted of it beside attention only.
 func (b *builder) together(p account.Provenance, w *work) account.Figure {
-	f := between(p, w.residual, w.peak(), w.d.context, w.d.sequences)
+	f := account.Sum(p, between(p, w.residual, w.peak(), w.d.context, w.d.sequences), between(p, 0, w.foreign, w.d.context, w.d.sequences))
 	if b.how.scores != noScores {
 		f = account.Sum(p, f, between(p, b.leastScores(w), w.d.sequences, w.heads, w.d.context, w.d.context, w.scoreBytes(b.compute())))
 	}
 	if b.how.masks && (b.how.scores != noScores || w.masked || w.d.sequences > 1) {
-		f = account.Sum(p, f, between(p, 0, w.d.sequences, w.d.context, w.maskRow(), w.masks()))
+		attending := account.Sum(p, between(p, 0, w.attention, w.d.context, w.d.sequences), between(p, 0, w.d.sequences, w.d.context, w.maskRow(), w.converted()))
+		f = account.Sum(p, account.Highest(p, f, attending), between(p, 0, w.d.sequences, w.d.context, w.maskRow(), w.width))
 	}
 	return f
 }
@@ -172,21 +174,16 @@ func (w *work) maskRow() int64 {
 
 const maskAlignment = 16
 
-// masks is the bytes of one pair of positions: the mask of booleans that
-// transformers makes (sdpa_mask of
+// converted is the bytes that attention makes of one pair of a mask while it runs:
+// transformers makes booleans (sdpa_mask of
 // https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/masking_utils.py),
-// the one in the model's format that PyTorch makes of it, and its padded copy
-// where rows do not end where they should. A model of two kinds of layers has
-// one of booleans for each.
-func (w *work) masks() int64 {
-	n := 1 + w.width
-	if w.masked {
-		n++
-	}
+// for each kind of layer its own, of which PyTorch makes a mask in the model's
+// format, and a padded copy where rows are no such multiple.
+func (w *work) converted() int64 {
 	if w.d.context%maskAlignment != 0 {
-		n += w.width
+		return 2 * w.width
 	}
-	return n
+	return w.width
 }
 
 // longest is the positions of one sequence at the end; 0 where they overflow,

@@ -10,16 +10,18 @@ import (
 // work is what the layers of a rank make of their positions. Bytes are those of
 // one position.
 type work struct {
-	d        dimensions
-	width    int64 // bytes of an element
-	residual int64 // the widest residual stream
-	stages   []stage
-	heads    int64 // query heads of the widest attention
-	pair     int64 // key and value repeated for all query heads, for one position
-	one      int64 // key or value of all KV heads of one layer, the wider, for one position
-	tower    bool  // it runs before the context does
-	masked   bool  // a mask is needed even where no sequence is padded
-	unknown  string
+	d         dimensions
+	width     int64 // bytes of an element
+	residual  int64 // the widest residual stream
+	stages    []stage
+	attention int64 // the most that one position keeps alive in attention
+	heads     int64 // query heads of the widest attention
+	pair      int64 // key and value repeated for all query heads, for one position
+	one       int64 // key or value of all KV heads of one layer, the wider, for one position
+	tower     bool  // it runs before the context does
+	foreign   int64 // what positions of other replicas make here, routed to the rank's experts, for one position of its own
+	masked    bool  // a mask is needed even where no sequence is padded
+	unknown   string
 }
 
 // stage is a point of a layer at which these tensors are alive together.
@@ -101,7 +103,7 @@ func (w *work) stagesOf(b *builder, of func(model.StackKind) bool) {
 		layer := b.in.Plan.Layer(b.in.Model, ref)
 		if k := kindOf(ref.Stack, layer); !seen[k] {
 			seen[k] = true
-			w.layer(layer, int64(s.Width))
+			w.layer(b, layer, int64(s.Width))
 		}
 	}
 }
@@ -134,7 +136,7 @@ func kindOf(stack int32, l model.Layer) kind {
 // layer adds the stages of one layer in the unfused form. What the functions
 // around it hold stays alive: the embeddings that the loop began with, the
 // layer's input, and the stream after attention.
-func (w *work) layer(l model.Layer, hidden int64) {
+func (w *work) layer(b *builder, l model.Layer, hidden int64) {
 	r := product(hidden, w.width)
 	w.residual = max(w.residual, r)
 	held := stage{r, r, r}
@@ -148,6 +150,7 @@ func (w *work) layer(l model.Layer, hidden int64) {
 		w.dense(int64(f.Width), f.Gated, held, r)
 	case model.Experts:
 		w.experts(f, held, r)
+		w.uneven(b, f, r)
 	}
 }
 
@@ -172,6 +175,25 @@ func (w *work) experts(e model.Experts, held stage, r int64) {
 	w.stages = append(w.stages, append(live, held...))
 	if e.SharedWidth > 0 {
 		w.dense(int64(e.SharedWidth), e.Gated, append(stage{r}, held...), r)
+	}
+}
+
+// uneven is what one more rank's positions make here in the worst case: routing
+// need not be balanced, and the ranks that share the experts may send all of
+// their positions to this one, each to as many experts as it holds. Ranks of one
+// tensor-parallel group have the same positions; those of other replicas have
+// their own.
+func (w *work) uneven(b *builder, e model.Experts, r int64) {
+	mesh := b.in.Plan.Mesh
+	if mesh.ExpertParallel < 2 {
+		return
+	}
+	groups := bytesize.CeilDiv(int64(mesh.ExpertParallel), int64(max(1, mesh.TensorParallel)))
+	here := int64(min(max(1, e.Active), max(1, e.Count)))
+	one := stage{product(2, here, r), product(3, here, int64(e.Width), w.width)}.sum()
+	w.foreign = max(w.foreign, product(groups-1, one))
+	if one < 0 || product(groups, one) < 0 {
+		w.unknown = bytesize.ErrOverflow.Error()
 	}
 }
 
@@ -202,9 +224,9 @@ func (w *work) attend(heads, q, k, v, out int64, held stage, r int64) {
 		w.pair = max(w.pair, stage{q, out}.sum())
 	}
 	w.one = max(w.one, k, v)
-	w.stages = append(w.stages,
-		append(stage{r, q, k, v, q, q, k}, held...),
-		append(stage{q, k, v, out, r}, held...))
+	turned, done := append(stage{r, q, k, v, q, q, k}, held...), append(stage{q, k, v, out, r}, held...)
+	w.attention = max(w.attention, turned.sum(), done.sum())
+	w.stages = append(w.stages, turned, done)
 }
 
 // peak is the most that one position keeps alive in a layer.

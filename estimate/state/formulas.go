@@ -31,13 +31,13 @@ func Formulas() []account.Formula {
 		},
 		{
 			ID:     LatentFormula,
-			Rule:   "Σ layers: (KV rank + rotary dim) × positions × sequences × bytes of the format; one vector for all heads, on every rank",
+			Rule:   "Σ layers: latent vector, not divided by tensor parallel: (KV rank + rotary dim) × positions × sequences × bytes of the format",
 			Source: sourceOf(LatentFormula),
 			Worked: "61 layers × (512 + 64) × 4,096 × 2 bytes = 287,834,112 bytes",
 		},
 		{
 			ID:     PerHeadFormula,
-			Rule:   "as kv.attention with the keys and values of each query head, as software does that expands the compressed vector before it caches",
+			Rule:   "keys and values expanded by transformers: Σ layers: query heads × (key + value dim) × positions × sequences × bytes of the format",
 			Source: sourceOf(PerHeadFormula),
 			Worked: "61 layers × 128 × (192 + 128) × 512 × 2 bytes = 2,558,525,440 bytes",
 		},

@@ -28,7 +28,7 @@ type workOptions struct {
 	context, generated, sequences string
 	images, resolution            string
 	layout                        layoutOptions
-	cacheFormat                   string
+	cacheFormat, engine           string
 	adapters                      []string
 	weightsFormat                 string
 }
@@ -48,6 +48,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
 	textFlag(f, &o.weightsFormat, "weights-format", "element `format` of weights whose files do not say it (bf16)")
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
+	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager) or serving, a view of serving engines in general (vllm, sglang, tensorrt_llm and tgi are taken for it)")
 	o.layout.addFlags(f)
 	o.cardOptions.addFlags(f)
 	completions(cmd)
@@ -76,6 +77,7 @@ func completions(cmd *cobra.Command) {
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	})
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"linux", "wsl", "windows"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(floodmark.Engines(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"load", "generation"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -219,6 +221,9 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 		w.Operation = op
 	default:
 		return &usageError{err: fmt.Errorf("--operation: %q is not load or generation", o.operation)}
+	}
+	if o.engine != "" && o.engine != w.Engine.Name {
+		w.Engine = workload.Engine{Name: o.engine} // a version belongs to the engine beside it
 	}
 	if o.cacheFormat != "" {
 		format, ok := dtype.Parse(o.cacheFormat)
