@@ -8,9 +8,9 @@ const (
 	smallBlock   = 1 << 20
 )
 
-// measureEnd adds up what the segments hold by their blocks, and tells where
-// the segments' own counters say something else. Blocks are what the trace is
-// compared with, so they are what is believed.
+// measureEnd adds up the segments' own counters, which every version writes, and
+// tells where their blocks say something else. Counters that cannot be, because
+// they do not nest, give way to the blocks.
 func (r *Recording) measureEnd(s *Snapshot) {
 	var unfilled, differ, misfits tally
 	after := r.Trace.Len()
@@ -19,8 +19,13 @@ func (r *Recording) measureEnd(s *Snapshot) {
 		size, of := levelsOf(blocks)
 		r.End.Reserved += segment.Total
 		r.End.Requested += of.Requested
-		r.End.Allocated += of.Allocated
-		r.End.Active += of.Active
+		if segment.Allocated <= segment.Active && segment.Active <= segment.Total {
+			r.End.Allocated += segment.Allocated
+			r.End.Active += segment.Active
+		} else {
+			r.End.Allocated += of.Allocated
+			r.End.Active += of.Active
+		}
 		if size != segment.Total {
 			unfilled.at(after)
 		}
@@ -34,7 +39,7 @@ func (r *Recording) measureEnd(s *Snapshot) {
 	r.EndKnown = !s.NoSegments
 	r.reserved = r.reservedBefore()
 	r.contradict(unfilled, "blocks_do_not_fill_segment", "segments have blocks that do not add up to their total_size")
-	r.contradict(differ, "blocks_contradict_segment", "segments have blocks that do not add up to their allocated_size, active_size or requested_size; the levels at the end are those of the blocks")
+	r.contradict(differ, "blocks_contradict_segment", "segments have blocks that do not add up to their allocated_size, active_size or requested_size; the levels at the end are those of the counters where these can be, else of the blocks")
 	r.contradict(misfits, "pool_contradicts_segment", "segments of the pool of small blocks are not 2 MiB long or have a block in use of more than 1 MiB, which no allocator makes")
 	if r.reserved < 0 {
 		r.contradict(tally{1, after}, "reserved_contradicts", "trace takes more memory from the driver than the segments hold at the end")
