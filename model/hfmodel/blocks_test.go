@@ -311,11 +311,12 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestListedSizes reads sizes that are lists: one for each layer, or one for
-// each axis of an image. A list where one number is needed is not understood.
+// TestListedSizes reads sizes that are lists: one for each layer, where the class
+// reads such a list, or one for each axis of an image. A list where one number
+// is needed is not understood.
 func TestListedSizes(t *testing.T) {
 	m := read(t, strings.Replace(small("llama", "LlamaForCausalLM", ""), `"intermediate_size":128`, `"intermediate_size":[128,256]`, 1))
-	if layerOf(m, 1)-layerOf(m, 0) != 3*64*128 || len(m.Unknown) > 0 {
+	if layerOf(m, 1)-layerOf(m, 0) != 3*64*128 || len(m.Unknown) != 1 || m.Unknown[0].Field != "intermediate_size" {
 		t.Errorf("layers of %d and %d parameters, unknown %v", layerOf(m, 0), layerOf(m, 1), m.Unknown)
 	}
 	const vit = `{"model_type":"vit","architectures":["ViTModel"],"hidden_size":64,"num_attention_heads":4,"intermediate_size":128,"num_hidden_layers":1,"torch_dtype":"float32"`

@@ -136,10 +136,18 @@ func (b *builder) layers(s section, key string) int64 {
 	if n == 0 {
 		n = s.need(key)
 	}
-	if n > maxLayers {
-		b.fail(source.InField(b.file, s.path+s.spellings(key)[0], "is %d, more layers than the %d that a model may have", n, maxLayers).
-			WithHint("no model has such a size; the file may be damaged"))
+	if !b.bounded(s, key, n) {
 		return 0
 	}
 	return n
+}
+
+// bounded refuses more layers than a model may have.
+func (b *builder) bounded(s section, key string, n int64) bool {
+	if n <= maxLayers {
+		return true
+	}
+	b.fail(source.InField(b.file, s.path+s.spellings(key)[0], "is %d, more layers than the %d that a model may have", n, maxLayers).
+		WithHint("no model has such a size; the file may be damaged"))
+	return false
 }

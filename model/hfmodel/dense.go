@@ -12,6 +12,7 @@ type dense struct {
 	key    string // another key of the width
 	adjust flag   // the width is two thirds of what is stated, rounded up to block_multiple_of
 	halved bool   // the configuration states both halves of the gate together
+	lists  bool   // the class reads a list of widths, one for each layer
 	joined bool   // down also reads what the heads of attention made, which has no output projection of its own
 }
 
@@ -43,6 +44,9 @@ func (c scope) feed(s section, k *stack, hidden, width int64) model.Dense {
 
 // width is the intermediate size of dense layers.
 func (d dense) width(s section, hidden int64) int64 {
+	if v, field := s.find(keyFFN); v != nil && v.kind == isList && !d.lists {
+		s.doubt(field, v.String(), "the class of this family reads one width for all layers, not a list")
+	}
 	w, ok := s.number(keyFFN)
 	if d.key != "" && s.has(d.key) {
 		w, ok = s.number(d.key)

@@ -16,6 +16,7 @@ func gemma3nFamilies() []family {
 	}
 	k := &stack{names: llamaNames + sandwichNorms, tied: true, residual: model.Sandwich,
 		attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, cacheTail: "num_kv_shared_layers"},
+		ffn:  dense{lists: true},
 		before: []piece{
 			table(model.RolePerLayerEmbedding, "model.embed_tokens_per_layer", "vocab_size_per_layer_input", "layers*hidden_size_per_layer_input"),
 			lin(model.RoleOther, "model.per_layer_model_projection", "layers*hidden_size_per_layer_input", "hidden", ""),

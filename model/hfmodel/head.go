@@ -3,30 +3,28 @@ package hfmodel
 import (
 	"strings"
 
+	"floodmark/internal/source"
 	"floodmark/model"
 )
 
 // head adds what stands after the last layer, according to what the class is
 // used for: a head over the vocabulary, a classifier, or nothing.
 func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, at site) {
+	s.truth("tie_word_embeddings")
 	if s.parent != nil {
-		s.parent.has("tie_word_embeddings")
+		s.parent.truth("tie_word_embeddings")
 	}
 	if pieces, own := k.heads[at.use]; own {
-		s.is("tie_word_embeddings")
 		c.pieces(e, pieces)
 		return
 	}
 	if k.slot["head"] == "" {
-		s.is("tie_word_embeddings")
 		return
 	}
 	switch at.use {
 	case "Model", "EncoderModel":
-		s.is("tie_word_embeddings")
 		return
 	case "ForSequenceClassification", "ForTokenClassification":
-		s.is("tie_word_embeddings")
 		c.linear(model.RoleClassifier, "score", hidden, s.labels(), model.RoleClassifier, at.use == "ForTokenClassification")
 		return
 	}
@@ -37,6 +35,13 @@ func (c scope) head(s section, k *stack, e sections, table int32, hidden int64, 
 	}
 	if s.is(k.headBias) {
 		c.add(model.RoleHeadBias, parameter, k.slot["head"]+".bias", vocab)
+	}
+}
+
+// truth refuses a switch that is neither true nor false.
+func (s section) truth(key string) {
+	if v, field := s.find(key); v != nil && v.kind != isBool {
+		s.fail(source.InField(s.file, field, "is %s (%s), expected true or false", v.kind, v))
 	}
 }
 

@@ -41,6 +41,9 @@ func TestMalformed(t *testing.T) {
 		{"a text for a switch", small("llama", "LlamaForCausalLM", `,"attention_bias":"no"`), "attention_bias", -1, false},
 		{"a number for a name", small("llama", "LlamaForCausalLM", `,"hidden_act":7`), "hidden_act", -1, false},
 		{"10¹² layers", `{"model_type":"llama","num_hidden_layers":1000000000000}`, "num_hidden_layers", -1, true},
+		{"a text for what ties the head", small("llama", "LlamaForCausalLM", `,"tie_word_embeddings":"false"`), "tie_word_embeddings", -1, false},
+		{"a number for what ties the head", small("llama", "LlamaForCausalLM", `,"tie_word_embeddings":1`), "tie_word_embeddings", -1, false},
+		{"a million prediction layers", small("deepseek_v3", "DeepseekV3ForCausalLM", `,"num_nextn_predict_layers":1000000`), "num_nextn_predict_layers", -1, true},
 		{"a million layers", `{"model_type":"llama","num_hidden_layers":1000000}`, "num_hidden_layers", -1, true},
 	} {
 		_, err := hfmodel.Read(source.Bytes("config.json", []byte(c.config)))

@@ -22,7 +22,7 @@ type predictor struct {
 func (b *builder) predict(s section, k *stack, e sections, at site, hidden, layers int64) {
 	p := k.predict
 	count := s.or(p.key, 0)
-	if count == 0 || count > maxLayers {
+	if count == 0 || !b.bounded(s, p.key, count) {
 		return
 	}
 	name, first := k.slot["mtp"], int64(0)

@@ -3,6 +3,7 @@ package hfmodel
 import (
 	"errors"
 	"slices"
+	"strconv"
 
 	"floodmark/dtype"
 	"floodmark/internal/source"
@@ -34,7 +35,13 @@ type rule struct {
 // that describes the text model, or in the file beside it.
 func (b *builder) scheme(s section, extra []source.Source) (*scheme, error) {
 	for _, key := range []string{"quantization_config", "text_config.quantization_config", "compression_config", "quantization"} {
-		if v, field := s.find(key); v != nil && v.kind == isObject {
+		v, field := s.find(key)
+		switch {
+		case v == nil:
+		case v.kind != isObject:
+			b.doubt(field, v.String(), "an object that says how the weights are packed is expected here")
+			return b.finishScheme(notKnown("")), nil
+		default:
 			q := section{ledger: s.ledger, object: v, path: field + ".", layer: -1, parent: &s}
 			if twin := s.object.get("quantization"); twin != nil && twin.kind == isObject { // MLX writes its settings twice
 				b.sweepQuantisation(section{ledger: s.ledger, object: twin, path: "quantization."})
@@ -74,7 +81,7 @@ func (b *builder) declared(q section, mlx bool) *scheme {
 	switch {
 	case q.text("quant_algo") != "" && method == "fp8":
 		b.doubt(q.path+"quant_algo", q.text("quant_algo"), "two methods that pack one checkpoint together are not known here")
-		sch = &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
+		sch = notKnown(method)
 	case q.text("quant_algo") != "" && method != "compressed-tensors":
 		sch = b.modelopt(q)
 	case method == "bitsandbytes" || q.is("load_in_8bit") || q.is("load_in_4bit"):
@@ -99,10 +106,56 @@ func (b *builder) declared(q section, mlx bool) *scheme {
 		sch = b.mlx(q)
 	default:
 		b.doubt(q.path+"quant_method", method, "how this method packs weights is not known here: "+shorten(method))
-		sch = &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
+		sch = notKnown(method)
 	}
 	b.sweepQuantisation(q)
 	return b.finishScheme(sch)
+}
+
+// notKnown packs every linear layer in a way that is not known.
+func notKnown(method string) *scheme {
+	return &scheme{method: method, keepHead: true, rules: []rule{{packing: packing{form: unknownForm}}}}
+}
+
+// words reads the bits of an element and the size of a group, of packing into
+// 32-bit words. What no library packs is not known.
+func (b *builder) words(q section, p packing, bits, group string) packing {
+	n, stated := q.number(bits)
+	v, field := q.find(group)
+	switch {
+	case !stated:
+		b.doubt(q.path+q.spellings(bits)[0], "absent", "how many bits an element has is not stated; 4 are assumed")
+	case n == 2, n == 3, n == 4, n == 8:
+		p.bits = n
+	default:
+		b.doubt(q.path+q.spellings(bits)[0], strconv.FormatInt(n, 10), "elements of 2, 3, 4 or 8 bits are packed")
+		p.form = unknownForm
+	}
+	if p.group = positive(q.real(group)); v == nil || p.group == 0 && v.text == "0" {
+		b.doubt(orElse(field, q.path+q.spellings(group)[0]), "absent or 0", "how many elements share a scale is not stated")
+	}
+	return p
+}
+
+// square is the two sides of the blocks that share a scale; false where the key
+// is absent, or with a doubt where it is no such pair.
+func (b *builder) square(q section, key string) (sides [2]int64, is bool) {
+	v, field := q.find(key)
+	if v == nil {
+		return sides, false
+	}
+	if v.kind == isList && len(v.items) == 2 {
+		for i, item := range v.items {
+			if n, err := strconv.ParseInt(item.text, 10, 64); err == nil && item.kind == isNumber && n <= maxDimension {
+				sides[i] = n
+			}
+		}
+	}
+	if sides[0] <= 0 || sides[1] <= 0 {
+		b.doubt(field, v.String(), "two numbers of 1 or more are expected, the sides of the blocks that share a scale")
+		return [2]int64{}, false
+	}
+	return sides, true
 }
 
 // finishScheme notes the scheme in the model.
@@ -143,8 +196,8 @@ func (b *builder) bitsandbytes(q section) *scheme {
 // gives every packed layer a bias, of zeros where the layer had none
 // (auto_gptq/modeling/_utils.py, make_quant).
 func (b *builder) gptq(q section) *scheme {
-	p := packing{form: gptqWords, bits: q.or("bits", 4), group: positive(q.real("group_size")), scale: dtype.F16,
-		forceBias: slices.Contains(q.object.keys, "model_file_base_name")}
+	p := b.words(q, packing{form: gptqWords, bits: 4, scale: dtype.F16,
+		forceBias: slices.Contains(q.object.keys, "model_file_base_name")}, "bits", "group_size")
 	return &scheme{method: "gptq", inLayers: true, keepHead: !q.is("lm_head"), kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
 }
 
@@ -155,8 +208,8 @@ func positive(f float64) int64 { return int64(min(max(f, 0), maxDimension)) }
 // scale for each block, or one for each tensor.
 func (b *builder) fp8(q section) *scheme {
 	p := packing{form: floatScaled, bits: 8, strategy: "tensor", scale: dtype.F32, suffix: "weight_scale_inv", staticInput: q.text("activation_scheme") == "static"}
-	if block := q.numbers("weight_block_size"); len(block) == 2 {
-		p.strategy, p.block = "block", [2]int64{max(1, block[0]), max(1, block[1])}
+	if sides, is := b.square(q, "weight_block_size"); is {
+		p.strategy, p.block = "block", sides
 	}
 	rules := []rule{{packing: p}}
 	if q.parent != nil && q.parent.text("expert_dtype") == "fp4" {

@@ -11,7 +11,7 @@ import (
 // awq reads AutoAWQ's settings. Its versions store the same elements in words
 // of other shapes, and pad what goes with the groups (awq/modules/linear).
 func (b *builder) awq(q section) *scheme {
-	p := packing{form: awqWords, bits: q.or("bits|w_bit", 4), group: positive(q.real("group_size|q_group_size")), scale: dtype.F16}
+	p := b.words(q, packing{form: awqWords, bits: 4, scale: dtype.F16}, "bits|w_bit", "group_size|q_group_size")
 	p.kind = strings.ToLower(q.text("version"))
 	switch p.kind {
 	case "", "gemm", "gemv", "gemv_fast", "marlin":

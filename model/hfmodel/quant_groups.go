@@ -32,10 +32,8 @@ func (b *builder) compressed(q section) *scheme {
 func (b *builder) groupOf(w, g section, format string) packing {
 	p := packing{bits: w.or("num_bits", 8), group: positive(w.real("group_size")), strategy: w.text("strategy"),
 		symmetric: w.is("symmetric=true"), scale: b.model.Compute, suffix: "weight_scale"}
-	if block := w.numbers("block_structure"); len(block) == 2 {
-		p.block = [2]int64{max(1, block[0]), max(1, block[1])}
-	}
-	if p.strategy == "block" && p.block[0] == 0 {
+	p.block, _ = b.square(w, "block_structure")
+	if p.strategy == "block" && p.block[0] <= 0 {
 		b.doubt(w.path+"block_structure", "absent", "the size of the blocks that share a scale is not stated")
 		p.block = [2]int64{1, 1}
 	}

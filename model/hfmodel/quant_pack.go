@@ -1,7 +1,9 @@
 package hfmodel
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"floodmark/bytesize"
@@ -172,6 +174,9 @@ func (d draft) packed(p packing, b *builder, biased bool) []draft {
 			m.add(model.RoleQuantised, "bias", p.scale, m.out)
 		}
 	case awqWords:
+		if p.group > 0 && m.in%p.group != 0 {
+			b.doubt("quantization_config.group_size", strconv.FormatInt(p.group, 10), fmt.Sprintf("AWQ packs whole groups, and %d inputs of %s are none", m.in, shorten(m.base)))
+		}
 		m.awq(p, groups)
 	case floatScaled, intScaled:
 		m.scaled(p, groups)

@@ -223,3 +223,35 @@ func TestFusedExperts(t *testing.T) {
 		t.Errorf("NVFP4: %s", got)
 	}
 }
+
+// Settings that no library writes are not understood: the weights are then a
+// lower bound, and the field is named.
+func TestQuantisationNotUnderstood(t *testing.T) {
+	for _, c := range []struct{ config, field string }{
+		{`"gptq"`, "quantization_config"},
+		{`[]`, "quantization_config"},
+		{`4`, "quantization_config"},
+		{`{"quant_method":"gptq","bits":0,"group_size":32}`, "quantization_config.bits"},
+		{`{"quant_method":"gptq","bits":64,"group_size":32}`, "quantization_config.bits"},
+		{`{"quant_method":"gptq","group_size":32}`, "quantization_config.bits"},
+		{`{"quant_method":"gptq","bits":4}`, "quantization_config.group_size"},
+		{`{"quant_method":"awq","bits":4,"group_size":0}`, "quantization_config.group_size"},
+		{`{"quant_method":"awq","bits":4,"group_size":7}`, "quantization_config.group_size"},
+		{`{"quant_method":"awq","bits":0,"group_size":32}`, "quantization_config.bits"},
+		{`{"quant_method":"fp8","weight_block_size":[0,0]}`, "quantization_config.weight_block_size"},
+		{`{"quant_method":"fp8","weight_block_size":[128]}`, "quantization_config.weight_block_size"},
+		{`{"quant_method":"fp8","weight_block_size":"x"}`, "quantization_config.weight_block_size"},
+		{`{"quant_method":"fp8","weight_block_size":["x","y"]}`, "quantization_config.weight_block_size"},
+		{`{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"block","block_structure":[128,0]}}}}`,
+			"quantization_config.config_groups.g.weights.block_structure"},
+	} {
+		m := read(t, small("llama", "LlamaForCausalLM", `,"quantization_config":`+c.config))
+		found := false
+		for _, u := range m.Unknown {
+			found = found || u.Field == c.field
+		}
+		if _, exact := m.WeightsBytes().IsExact(); !found || exact {
+			t.Errorf("%s: %v, unknown %+v", c.config, m.WeightsBytes(), m.Unknown)
+		}
+	}
+}
