@@ -72,6 +72,10 @@ func compareTotal(m *model.Model, name string, total int64) {
 		m.Warnings = append(m.Warnings, warning("total_size_alone", "%s declares a total_size of %d bytes; the configuration does not say how many there are", name, total))
 		return
 	}
+	if total/2 == weights.Low() && total%2 == 0 {
+		m.Warnings = append(m.Warnings, warning("total_size_double", "%s declares a total_size of %d bytes, twice what the configuration describes, which counts: its writer counted twice, or the files store elements of twice the size", name, total))
+		return
+	}
 	m.Warnings = append(m.Warnings, warning("total_size_differs", "%s declares a total_size of %d bytes; the configuration describes %d, %+d, which count", name, total, weights.Low(), weights.Low()-total))
 }
 
@@ -117,7 +121,8 @@ func told(m *model.Model, total int64) (dtype.Format, bool) {
 		}
 		return dtype.BF16, true
 	case 4:
-		return dtype.F32, true
+		// Twice the declared format is more often a writer that counted twice.
+		return dtype.F32, m.Compute == dtype.Unknown || m.Compute == dtype.F32
 	}
 	return dtype.Unknown, false
 }
