@@ -82,8 +82,17 @@ func Replay(ctx context.Context, r ReplayRequest) (*Replayed, error) {
 	if taken, known, err := allocator.NearestRelease(r.PyTorch); err == nil && !known {
 		out.Warnings = append(out.Warnings, unknownVersion(r.PyTorch, taken))
 	}
-	for _, recording := range s.Recordings() {
-		d := ReplayedDevice{Recorded: replay.Replay(s, recording, rules, r.TotalMemory)}
+	recordings, recorded := s.Outlines(), slices.ContainsFunc(s.Traces, func(t snapshot.Trace) bool { return replay.HasHistory(&t) })
+	if recorded {
+		recordings = s.Recordings()
+	}
+	for _, recording := range recordings {
+		d := ReplayedDevice{}
+		if recorded {
+			d.Recorded = replay.Replay(s, recording, rules, r.TotalMemory)
+		} else {
+			d.Recorded = replay.Unrecorded(s, recording, rules)
+		}
 		if err := d.try(ctx, r, rules, settings); err != nil {
 			return nil, err
 		}

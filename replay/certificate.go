@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"floodmark/allocator"
 	"floodmark/snapshot"
@@ -140,6 +141,21 @@ func Replay(s *snapshot.Snapshot, r *snapshot.Recording, rules allocator.Rules, 
 		}
 	}
 	return likely
+}
+
+// HasHistory reports whether a device recorded anything that can be replayed:
+// an allocation, a free, a failure, or memory that the driver gave or got back.
+func HasHistory(trace *snapshot.Trace) bool {
+	return slices.ContainsFunc(trace.Action, func(a snapshot.Action) bool { return a <= snapshot.SegmentUnmap || a == snapshot.OutOfMemory })
+}
+
+// Unrecorded is what there is to say of a device without history, for which an
+// outline of the recording is enough: nothing is replayed, and nothing holds.
+func Unrecorded(s *snapshot.Snapshot, outline *snapshot.Recording, rules allocator.Rules) *Recorded {
+	reserved := outline.End.Reserved
+	return &Recorded{Recording: outline, rules: rules, SettingsRecorded: s.Settings != nil,
+		Run:         &Run{Settings: rules.Effective(RecordedSettings(s, outline)), Start: Levels{Reserved: reserved}},
+		Certificate: Certificate{ReservedPeakRecorded: reserved, ReservedPeakReplayed: reserved}}
 }
 
 func (sc scene) replay(rules allocator.Rules, g guess) *Recorded {

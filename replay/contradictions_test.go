@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -81,5 +82,20 @@ func dropAlloc(t *snapshot.Trace, n int) {
 			t.Stack = append(t.Stack[:i], t.Stack[i+1:]...)
 			return
 		}
+	}
+}
+
+// Of a device that recorded nothing an outline is enough to say so.
+func TestUnrecorded(t *testing.T) {
+	tr := newTracer(0, allocator.DefaultSettings())
+	tr.malloc(5<<20, 0)
+	s := tr.snapshot(0)
+	outline := s.Outlines()[0]
+	if HasHistory(outline.Trace) || !HasHistory(tr.snapshot(1).Outlines()[0].Trace) {
+		t.Error("an empty trace has a history, or one birth has none")
+	}
+	got := Unrecorded(s, outline, allocator.LatestRules())
+	if _, err := got.AsRecorded(); !errors.Is(err, ErrNothingRecorded) || len(outline.Timeline.Allocs) > 0 || got.Capacity().Low() != 20<<20 {
+		t.Errorf("got %v; %d allocations, capacity %d", err, len(outline.Timeline.Allocs), got.Capacity().Low())
 	}
 }

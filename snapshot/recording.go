@@ -72,13 +72,25 @@ func (f Failure) Outside(total int64) (int64, bool) {
 // Recordings makes a recording of each device that has a trace, empty or not,
 // or segments, by ordinal.
 func (s *Snapshot) Recordings() []*Recording {
-	byDevice := map[int32][]Segment{}
-	for _, segment := range s.Segments {
-		byDevice[segment.Device] = append(byDevice[segment.Device], segment)
-	}
 	annotations := map[int][]Annotation{}
 	for _, a := range s.Annotations {
 		annotations[int(a.Device)] = append(annotations[int(a.Device)], a)
+	}
+	list := s.Outlines()
+	for _, r := range list {
+		r.follow(s)
+		r.name(s, annotations[r.Timeline.Device])
+	}
+	return list
+}
+
+// Outlines are the recordings of [Snapshot.Recordings] before anything is made
+// of their traces: with their segments, entries and what is reserved at the end,
+// and without allocations and events.
+func (s *Snapshot) Outlines() []*Recording {
+	byDevice := map[int32][]Segment{}
+	for _, segment := range s.Segments {
+		byDevice[segment.Device] = append(byDevice[segment.Device], segment)
 	}
 	devices := make([]int32, 0, len(s.Traces))
 	for d := range s.Traces {
@@ -100,8 +112,7 @@ func (s *Snapshot) Recordings() []*Recording {
 		if int(d) < len(s.Traces) {
 			trace = &s.Traces[d]
 		}
-		list[i] = s.record(int(d), byDevice[d], trace, streams)
-		list[i].name(s, annotations[int(d)])
+		list[i] = s.outline(int(d), byDevice[d], trace, streams)
 	}
 	return list
 }
@@ -115,7 +126,7 @@ func (s *Snapshot) Timelines() []timeline.Timeline {
 	return list
 }
 
-func (s *Snapshot) record(device int, segments []Segment, trace *Trace, streams []string) *Recording {
+func (s *Snapshot) outline(device int, segments []Segment, trace *Trace, streams []string) *Recording {
 	slices.SortStableFunc(segments, func(a, b Segment) int {
 		switch {
 		case a.Address < b.Address:
@@ -128,11 +139,15 @@ func (s *Snapshot) record(device int, segments []Segment, trace *Trace, streams 
 	r := &Recording{Trace: trace, Segments: segments}
 	r.Timeline = timeline.Timeline{Device: device, Streams: streams, Stacks: s.Stacks}
 	r.measureEnd(s)
+	return r
+}
+
+// follow makes allocations and events of the trace.
+func (r *Recording) follow(s *Snapshot) {
 	t := tracker{s: s, r: r, live: newAddresses(), granted: map[uint64]uint32{}}
 	t.follow()
 	t.reconcile()
 	t.conclude()
-	return r
 }
 
 // warn adds a warning about so many things.
