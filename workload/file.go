@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -67,11 +69,11 @@ type precisionYAML struct {
 }
 
 type layoutYAML struct {
-	TensorParallel   int `yaml:"tensor_parallel"`
-	PipelineParallel int `yaml:"pipeline_parallel"`
-	DataParallel     int `yaml:"data_parallel"`
-	ExpertParallel   int `yaml:"expert_parallel"`
-	ContextParallel  int `yaml:"context_parallel"`
+	TensorParallel   *int `yaml:"tensor_parallel"`
+	PipelineParallel *int `yaml:"pipeline_parallel"`
+	DataParallel     *int `yaml:"data_parallel"`
+	ExpertParallel   *int `yaml:"expert_parallel"`
+	ContextParallel  *int `yaml:"context_parallel"`
 }
 
 type residentYAML struct {
@@ -100,9 +102,13 @@ func ReadFile(src source.Source) (*File, error) {
 		return nil, source.InField(src.Name(), "", "nests %d levels deep, more than the %d that a workload file may have", depth, maxNesting)
 	}
 	var d document
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d); err != nil {
+	decoder := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
+	if err := decoder.Decode(&d); err != nil {
 		return nil, (&source.FormatError{File: src.Name(), Offset: -1, Msg: "is not a workload file", Err: plain(err)}).
 			WithHint("its keys are model, operation, engine, inputs, precision, layout, cache, residents, admission, features, phases, gpu, platform, capacity, free and host_capacity")
+	}
+	if err := decoder.Decode(&document{}); !errors.Is(err, io.EOF) {
+		return nil, source.InField(src.Name(), "", "holds a second document after ---").WithHint("write one workload a file")
 	}
 	return d.file(src.Name())
 }
@@ -126,13 +132,36 @@ func nesting(data []byte) int {
 	return deepest
 }
 
-// plain is the YAML reader's message with its line, without colours.
+// plain is the YAML reader's message with its line, without colours and without
+// the names that this program's types have.
 func plain(err error) error {
 	var y yaml.Error
-	if errors.As(err, &y) {
-		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+	var wrong *yaml.TypeError
+	var large *yaml.OverflowError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty")
+	case errors.As(err, &wrong):
+		y = &yaml.SyntaxError{Message: "expected " + expected(wrong.DstType.Kind()), Token: wrong.Token}
+	case errors.As(err, &large):
+		y = &yaml.SyntaxError{Message: "is out of range, expected " + expected(large.DstType.Kind()), Token: large.Token}
+	case !errors.As(err, &y):
+		return err
 	}
-	return err
+	return errors.New(strings.TrimSpace(yaml.FormatError(y, false, true)))
+}
+
+// expected is what a value should be, in YAML's words.
+func expected(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "keys with values"
+	}
+	return "a whole number"
 }
 
 // file checks the document and turns it into a workload.
@@ -140,19 +169,8 @@ func (d document) file(name string) (*File, error) {
 	f := &File{Model: d.Model, GPU: d.GPU, Platform: d.Platform, Capacity: d.Capacity, Free: d.Free}
 	w := &f.Workload
 	w.Engine = Engine(d.Engine)
-	w.Mesh = Mesh(d.Layout)
-	for _, field := range []struct {
-		name  string
-		value int
-	}{
-		{"tensor_parallel", d.Layout.TensorParallel}, {"pipeline_parallel", d.Layout.PipelineParallel},
-		{"data_parallel", d.Layout.DataParallel}, {"expert_parallel", d.Layout.ExpertParallel}, {"context_parallel", d.Layout.ContextParallel},
-	} {
-		if field.value < 0 || field.value > MaxDegree {
-			return nil, source.InField(name, "layout."+field.name, "is %d, expected 1 to %d", field.value, MaxDegree)
-		}
-	}
 	c := checker{file: name}
+	w.Mesh = c.mesh(d.Layout)
 	w.Operation = choose(&c, "operation", Operation(d.Operation), Operations())
 	w.Cache = choose(&c, "cache", CacheKind(d.Cache), []CacheKind{Dynamic, Static, Offloaded})
 	w.Precision = Precision{
@@ -176,6 +194,24 @@ func (d document) file(name string) (*File, error) {
 	w.Host = c.bytes("host_capacity", d.Host)
 	w.Inputs = c.inputs(d.Inputs)
 	return f, c.err
+}
+
+// mesh is the degrees of parallelism; 0 for one that the file does not state.
+func (c *checker) mesh(l layoutYAML) Mesh {
+	degree := func(name string, stated *int) int {
+		switch {
+		case stated == nil:
+			return 0
+		case *stated < 1 || *stated > MaxDegree:
+			c.wrong("layout."+name, "is %d, expected 1 to %d", *stated, MaxDegree)
+		}
+		return *stated
+	}
+	return Mesh{
+		TensorParallel: degree("tensor_parallel", l.TensorParallel), PipelineParallel: degree("pipeline_parallel", l.PipelineParallel),
+		DataParallel: degree("data_parallel", l.DataParallel), ExpertParallel: degree("expert_parallel", l.ExpertParallel),
+		ContextParallel: degree("context_parallel", l.ContextParallel),
+	}
 }
 
 // MaxDegree bounds a degree of parallelism: more than any machine has cards.

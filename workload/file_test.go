@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,12 +74,22 @@ func TestReadFileRefuses(t *testing.T) {
 		{"a wrong policy", "admission: {policy: hope}\n", "admission.policy"},
 		{"nesting", strings.Repeat("[", 5000), "nests 5000 levels"},
 		{"a large file", strings.Repeat("#", 2<<20), "more than the 1048576"},
+		{"a second document", "model: a\n---\nmodel: b\n", "holds a second document"},
+		{"a layout of no ranks", "layout: {tensor_parallel: 0}\n", "layout.tensor_parallel: is 0, expected 1 to"},
+		{"a layout of less than none", "layout: {data_parallel: -1}\n", "layout.data_parallel: is -1, expected 1 to"},
+		{"a word for a number", "layout: {tensor_parallel: two}\n", "[1:27] expected a whole number"},
+		{"a list for a text", "model: [a]\n", "[1:8] expected a text"},
+		{"a number beyond 63 bits", "layout: {tensor_parallel: 99999999999999999999999}\n", "[1:27] is out of range, expected a whole number"},
+		{"nothing", "", "is not a workload file: it is empty"},
 		{"no YAML", "\x00\x01", "is not a workload file"},
 	} {
 		_, err := read(c.text)
 		var format *source.FormatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if strings.Contains(fmt.Sprint(err), "Go ") {
+			t.Errorf("%s: %v names a type of this program", c.name, err)
 		}
 	}
 }
