@@ -6,12 +6,15 @@ import "floodmark/model"
 // else.
 func hybridFamilies() []family {
 	mambaNames := names("embed=backbone.embeddings layers=backbone.layers final=backbone.norm_f head=lm_head norms=norm mamba=mixer")
+	// What the original code calls its sizes stands beside transformers' names in
+	// converted files (state-spaces/mamba-130m-hf, config.json).
+	const original = "d_inner rms_norm fused_add_norm pad_vocab_size_multiple d_model n_layer ssm_cfg residual_in_fp32"
 	return []family{
-		{types: "mamba", classes: "Mamba", stacks: []*stack{{names: mambaNames + " inner=intermediate_size", tied: true, usual: mamba,
+		{types: "mamba", classes: "Mamba", ignores: original, stacks: []*stack{{names: mambaNames + " inner=intermediate_size", tied: true, usual: mamba,
 			mamba: &mambaRow{version: 1, bias: "use_bias"}}}},
-		{types: "falcon_mamba", classes: "FalconMamba", stacks: []*stack{{names: mambaNames + " inner=intermediate_size", tied: true,
+		{types: "falcon_mamba", classes: "FalconMamba", ignores: original, stacks: []*stack{{names: mambaNames + " inner=intermediate_size", tied: true,
 			usual: mamba, mamba: &mambaRow{version: 1, bias: "use_bias"}}}},
-		{types: "mamba2", classes: "Mamba2", ignores: "chunk_size norm_before_gate rms_norm expand intermediate_size",
+		{types: "mamba2", classes: "Mamba2", ignores: "chunk_size norm_before_gate expand intermediate_size " + original,
 			stacks: []*stack{{names: mambaNames, usual: mamba, mamba: &mambaRow{version: 2, bias: "use_bias"}}}},
 		{types: "zamba2", classes: "Zamba2", ignores: "mamba_expand chunk_size use_mem_eff_path kv_channels num_query_groups hybrid_layer_ids adapter_rank use_mem_rope use_long_context attention_head_dim attention_hidden_size use_shared_attention_adapter num_mem_blocks",
 			defaults: "mamba_expand=2 mamba_d_state=64 mamba_d_conv=4 n_mamba_heads=8 adapter_rank=128",

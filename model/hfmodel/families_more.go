@@ -53,7 +53,7 @@ func moreEncoders() []family {
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
 	}
 	return []family{
-		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", rename: map[string]string{keyFFN: "hidden_dim"},
+		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", ignores: "tie_weights_", rename: map[string]string{keyFFN: "hidden_dim"},
 			stacks: []*stack{&distil}},
 		{types: "electra", classes: "Electra", wrap: "electra.", defaults: "type_vocab_size=2 embedding_size=128",
 			stacks: []*stack{&electra}},

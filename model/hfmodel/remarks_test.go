@@ -81,6 +81,23 @@ func TestManyUnreadKeys(t *testing.T) {
 	}
 }
 
+// Keys that published configurations carry beside the sizes, and that bear on none.
+func TestOriginalNames(t *testing.T) {
+	const sizes = `"vocab_size":100,"hidden_size":64,"num_hidden_layers":2,"torch_dtype":"float32",`
+	const original = `"d_inner":128,"d_model":64,"n_layer":2,"rms_norm":true,"fused_add_norm":true,"residual_in_fp32":true,"pad_vocab_size_multiple":8,"ssm_cfg":{},"time_step_floor":0.0001,"time_step_min":0.001}`
+	for _, text := range []string{
+		`{"architectures":["MambaForCausalLM"],"model_type":"mamba","state_size":16,"conv_kernel":4,"expand":2,"intermediate_size":128,"time_step_rank":4,` + sizes + original,
+		`{"architectures":["FalconMambaForCausalLM"],"model_type":"falcon_mamba","state_size":16,"conv_kernel":4,"expand":2,"intermediate_size":128,"time_step_rank":4,` + sizes + original,
+		`{"architectures":["Mamba2ForCausalLM"],"model_type":"mamba2","state_size":16,"conv_kernel":4,"expand":2,"num_heads":8,"head_dim":16,"n_groups":1,` + sizes + original,
+		`{"architectures":["DistilBertForMaskedLM"],"model_type":"distilbert","vocab_size":100,"dim":64,"n_layers":2,"n_heads":4,"hidden_dim":128,"max_position_embeddings":32,"torch_dtype":"float32","tie_weights_":true}`,
+	} {
+		m, err := Read(source.Bytes("config.json", []byte(text)))
+		if err != nil || len(m.Unknown) > 0 {
+			t.Errorf("%s: unknown %+v, %v", text[:60], m.Unknown, err)
+		}
+	}
+}
+
 func TestDamagedQuantisationBeside(t *testing.T) {
 	config := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16","vocab_size":100,"hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4}`
 	_, err := Read(source.Bytes("config.json", []byte(config)), source.Bytes("quantize_config.json", []byte("garbage")))
