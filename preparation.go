@@ -135,7 +135,7 @@ func (p *Preparation) Record(tool record.Tool) any {
 // formulas are the rules that the figures of a preparation name.
 func (p *Preparation) formulas() []account.Formula {
 	return []account.Formula{{
-		ID: "weights.uniform", Rule: "parameters × bits ÷ 8, rounded up to a byte",
+		ID: "weights.uniform", Short: "parameters × bits ÷ 8", Rule: "parameters × bits ÷ 8, rounded up to a byte",
 		Source: "arithmetic", Worked: "7,000,000,000 × 16 bits is 14,000,000,000 bytes",
 	}}
 }

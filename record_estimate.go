@@ -199,14 +199,14 @@ func shareRecords(a account.Account, phase account.Phase) []record.Share {
 // bytes and its highest figure over them.
 func termRecords(a account.Account, formulas []account.Formula) []record.Term {
 	peak, _ := highest(a)
-	rules := map[string]string{}
+	rules, short := map[string]string{}, map[string]string{}
 	for _, f := range formulas {
-		rules[f.ID] = f.Rule
+		rules[f.ID], short[f.ID] = f.Rule, f.Short
 	}
 	var terms []record.Term
 	for i, t := range a.Terms {
 		r := record.Term{ID: string(t.ID), Category: string(t.Category), Origin: string(t.Origin),
-			Scope: string(t.Scope), Formula: record.Text(t.Counter), Rule: record.Text(rules[t.Counter]), Source: record.Text(t.Source)}
+			Scope: string(t.Scope), Formula: record.Text(t.Counter), Rule: record.Text(rules[t.Counter]), RuleShort: record.Text(short[t.Counter]), Source: record.Text(t.Source)}
 		var held []account.Figure
 		for _, phase := range a.Phases {
 			for _, s := range phase.AtPeak {

@@ -121,6 +121,7 @@ type Account struct {
 type Formula struct {
 	ID     string // what a figure's Counter names: "kv.attention"
 	Rule   string // in words and symbols
+	Short  string // the same in at most 60 characters, for a table
 	Source string // a public document or file, at a version
 	Worked string // one worked number
 }

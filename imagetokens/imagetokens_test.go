@@ -132,6 +132,7 @@ func TestRefusals(t *testing.T) {
 func TestOfInput(t *testing.T) {
 	checklist.Covers(t, 8, 9)
 	seeing := &model.Model{Type: "gemma3", Stacks: []model.Stack{{Kind: model.Vision}, {Kind: model.Decoder}}}
+	tiled := &model.Model{Type: "llava_next", Stacks: seeing.Stacks}
 	blind := &model.Model{Type: "llama", Stacks: []model.Stack{{Kind: model.Decoder}}}
 	type dimensions = map[workload.Dimension]int64
 	for _, c := range []struct {
@@ -144,7 +145,7 @@ func TestOfInput(t *testing.T) {
 		{"two images", seeing, dimensions{workload.Images: 2, workload.Resolution: 448}, 512, false},
 		{"no images, as declared", seeing, dimensions{workload.Images: 0}, 0, false},
 		{"text alone", seeing, dimensions{workload.Context: 10}, 0, true},
-		{"images of no resolution", seeing, dimensions{workload.Images: 2}, 0, true},
+		{"images of no resolution", tiled, dimensions{workload.Images: 2}, 0, true},
 		{"a model of text", blind, dimensions{workload.Context: 10}, 0, false},
 		{"images for a model of text", blind, dimensions{workload.Images: 1, workload.Resolution: 10}, 0, true},
 		{"more images than can be counted", seeing, dimensions{workload.Images: 1 << 62, workload.Resolution: 10}, 0, true},

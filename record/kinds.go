@@ -143,8 +143,9 @@ type Term struct {
 	Reason          *string `json:"reason"` // why it is zero or unknown
 	Origin          string  `json:"origin"` // calculated, fitted, observed, assumed
 	Scope           string  `json:"scope"`
-	Formula         *string `json:"formula"` // the id of the rule
-	Rule            *string `json:"rule"`    // the rule in words and symbols
+	Formula         *string `json:"formula"`    // the id of the rule
+	Rule            *string `json:"rule"`       // the rule in words and symbols
+	RuleShort       *string `json:"rule_short"` // the same in at most 60 characters
 	Source          *string `json:"source"`
 }
 

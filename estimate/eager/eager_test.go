@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -321,7 +322,7 @@ func TestAbsurd(t *testing.T) {
 func TestFormulas(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range (eager.Engine{}).Formulas() {
-		if f.Source == "" || f.Worked == "" || f.Rule == "" {
+		if n := utf8.RuneCountInString(f.Short); f.Source == "" || f.Worked == "" || f.Rule == "" || n == 0 || n > 60 {
 			t.Errorf("%+v", f)
 		}
 		known[f.ID] = true

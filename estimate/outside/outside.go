@@ -162,13 +162,13 @@ func Workspaces(arch string) account.Figure {
 // Formulas lists the rules.
 func Formulas() []account.Formula {
 	return []account.Formula{
-		{ID: ContextFormula, Rule: "measured intervals by architecture: CUDA context, libraries and loaded kernels of one process", Source: startups,
+		{ID: ContextFormula, Short: "measured by architecture: context, libraries, kernels", Rule: "measured intervals by architecture: CUDA context, libraries and loaded kernels of one process", Source: startups,
 			Worked: "H100: 0.45 to 0.51 GiB of context and up to 0.46 GiB of kernels"},
-		{ID: CommunicationFormula, Rule: "measured intervals by architecture: one for each kind of parallelism that talks", Source: startups,
+		{ID: CommunicationFormula, Short: "measured by architecture: for each kind of parallelism", Rule: "measured intervals by architecture: one for each kind of parallelism that talks", Source: startups,
 			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB"},
-		{ID: GraphFormula, Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
+		{ID: GraphFormula, Short: "measured by architecture: what capture leaves", Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
 			Worked: "H100: 0.51 to 1.86 GiB"},
-		{ID: WorkspaceFormula, Rule: "8,519,680 bytes, 33,554,432 on Hopper, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
+		{ID: WorkspaceFormula, Short: "8.5 MB, on Hopper 33.6 MB, once or twice", Rule: "8,519,680 bytes, 33,554,432 on Hopper, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
 			Worked: "4,096 KiB × 2 + 16 KiB × 8 = 8,519,680 bytes"},
 	}
 }

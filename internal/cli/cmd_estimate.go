@@ -34,7 +34,7 @@ hangs on it is "cannot tell".
 MODEL is a folder or a file (config.json, safetensors, GGUF, torch), a name on
 the hub (org/name, org/name@revision; HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE) or a
 name of the catalogue. Only headers are read. A workload file says the same in
-YAML, and flags go over it.
+YAML (docs/workload.md, "Workload files"), and flags go over it.
 
 With --parameters and --bits it does arithmetic for a model of which only the
 size is known: a payload of weights, and with --reserve-gib a reserve that you
@@ -42,6 +42,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 		Example: `  floodmark estimate ./Llama-3.1-8B --by-module
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --gpu h100
   floodmark estimate ./Llama-3.1-8B --context 8192 --what-if weights=int8
+  floodmark estimate gpt-oss-20b --context 8192 --generated 512 --sequences 4 --engine serving --gpu h100
   floodmark estimate workload.yaml
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --card all
   floodmark estimate a.yaml b.yaml --share cuda:0

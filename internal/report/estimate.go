@@ -219,6 +219,9 @@ func how(t record.Term) string {
 	case "unknown":
 		return "unknown: " + text(t.Reason)
 	}
+	if t.RuleShort != nil {
+		return t.Origin + ": " + *t.RuleShort
+	}
 	if t.Rule != nil {
 		return t.Origin + ": " + *t.Rule
 	}
