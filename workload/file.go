@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -60,7 +61,7 @@ type engineYAML struct {
 	Version string `yaml:"version"`
 }
 
-type inputYAML map[string]int64
+type inputYAML map[string]whole
 
 type precisionYAML struct {
 	Parameters string `yaml:"parameters"`
@@ -69,11 +70,11 @@ type precisionYAML struct {
 }
 
 type layoutYAML struct {
-	TensorParallel   *int `yaml:"tensor_parallel"`
-	PipelineParallel *int `yaml:"pipeline_parallel"`
-	DataParallel     *int `yaml:"data_parallel"`
-	ExpertParallel   *int `yaml:"expert_parallel"`
-	ContextParallel  *int `yaml:"context_parallel"`
+	TensorParallel   *whole `yaml:"tensor_parallel"`
+	PipelineParallel *whole `yaml:"pipeline_parallel"`
+	DataParallel     *whole `yaml:"data_parallel"`
+	ExpertParallel   *whole `yaml:"expert_parallel"`
+	ContextParallel  *whole `yaml:"context_parallel"`
 }
 
 type residentYAML struct {
@@ -81,9 +82,20 @@ type residentYAML struct {
 	What string `yaml:"what"`
 }
 
+// whole is a whole number, where the YAML reader alone would cut 1.5 to 1.
+type whole int64
+
+// UnmarshalYAML refuses a number with a fraction at its line.
+func (w *whole) UnmarshalYAML(n ast.Node) error {
+	if _, fraction := n.(*ast.FloatNode); fraction {
+		return &yaml.TypeError{DstType: reflect.TypeFor[int64](), SrcType: reflect.TypeFor[float64](), Token: n.GetToken()}
+	}
+	return yaml.NodeToValue(n, (*int64)(w))
+}
+
 type admissionYAML struct {
-	MaxRequests int64  `yaml:"max_requests"`
-	MaxLength   int64  `yaml:"max_length"`
+	MaxRequests whole  `yaml:"max_requests"`
+	MaxLength   whole  `yaml:"max_length"`
 	Policy      string `yaml:"policy"`
 }
 
@@ -188,7 +200,7 @@ func (d document) file(name string) (*File, error) {
 		w.Resident = append(w.Resident, Resident(r))
 	}
 	if a := d.Admission; a != nil {
-		w.Serving = &Serving{MaxRequests: a.MaxRequests, MaxLength: a.MaxLength,
+		w.Serving = &Serving{MaxRequests: int64(a.MaxRequests), MaxLength: int64(a.MaxLength),
 			Policy: choose(&c, "admission.policy", Policy(a.Policy), []Policy{Refuse, Queue, Preempt})}
 	}
 	w.Host = c.bytes("host_capacity", d.Host)
@@ -198,14 +210,14 @@ func (d document) file(name string) (*File, error) {
 
 // mesh is the degrees of parallelism; 0 for one that the file does not state.
 func (c *checker) mesh(l layoutYAML) Mesh {
-	degree := func(name string, stated *int) int {
+	degree := func(name string, stated *whole) int {
 		switch {
 		case stated == nil:
 			return 0
 		case *stated < 1 || *stated > MaxDegree:
 			c.wrong("layout."+name, "is %d, expected 1 to %d", *stated, MaxDegree)
 		}
-		return *stated
+		return int(*stated)
 	}
 	return Mesh{
 		TensorParallel: degree("tensor_parallel", l.TensorParallel), PipelineParallel: degree("pipeline_parallel", l.PipelineParallel),
@@ -292,7 +304,7 @@ func (c *checker) inputs(all map[string]inputYAML) []Input {
 			if value < 0 {
 				c.wrong("inputs."+name+"."+key, "is %d, expected 0 or more", value)
 			}
-			in.Dimensions[d] = value
+			in.Dimensions[d] = int64(value)
 		}
 		inputs = append(inputs, in)
 	}
