@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,13 +97,32 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// TestHostileFiles reads each file in a process of its own, which must not grow
-// beyond 512 MiB, and refuses it or reads it.
-func TestHostileFiles(t *testing.T) {
+// plainTests is this test program without the race detector, whose shadow memory
+// would be measured with the reader's.
+func plainTests(t *testing.T) string {
+	t.Helper()
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("the test program does not say how it was built")
+	}
+	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return executable
+	}
+	executable = filepath.Join(t.TempDir(), "snapshot.test")
+	if out, err := exec.Command("go", "test", "-c", "-o", executable, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return executable
+}
+
+// TestHostileFiles reads each file in a process of its own, which must not grow
+// beyond 512 MiB, and refuses it or reads it.
+func TestHostileFiles(t *testing.T) {
+	executable := plainTests(t)
 	for name, write := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
