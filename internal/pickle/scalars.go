@@ -93,13 +93,18 @@ func (m *machine) length(width int) (uint64, error) {
 	return n, nil
 }
 
-// text reads a UTF-8 string after its length.
-func (m *machine) text(width int) error {
+// counted reads the bytes that stand behind their own length.
+func (m *machine) counted(width int) ([]byte, error) {
 	n, err := m.length(width)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b, err := m.in.payload(n)
+	return m.in.payload(n)
+}
+
+// text reads a UTF-8 string after its length.
+func (m *machine) text(width int) error {
+	b, err := m.counted(width)
 	if err != nil {
 		return err
 	}
@@ -118,11 +123,7 @@ func (m *machine) string(text []byte) error {
 // long reads a little-endian two's complement integer after its length.
 // Addresses of 2⁶³ and more take nine bytes, the last of them 0.
 func (m *machine) long(width int) error {
-	n, err := m.length(width)
-	if err != nil {
-		return err
-	}
-	b, err := m.in.payload(n)
+	b, err := m.counted(width)
 	if err != nil {
 		return err
 	}
