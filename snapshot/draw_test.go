@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"floodmark/internal/oracle"
-	"floodmark/internal/source"
 	"floodmark/timeline"
 )
 
@@ -153,14 +152,6 @@ func TestOracleDraw(t *testing.T) {
 // readRecording reads a file, and makes the recording of its first device.
 func readRecording(t *testing.T, path string) (*Recording, *Snapshot) {
 	t.Helper()
-	src, err := source.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer src.Close()
-	s, err := Read(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := readFile(t, path)
 	return s.Recordings()[0], s
 }

@@ -274,3 +274,18 @@ func TestEverything(t *testing.T) {
 		t.Errorf("outside the allocator are %d, %v", outside, ok)
 	}
 }
+
+// readFile reads a snapshot from its file.
+func readFile(t testing.TB, path string) *Snapshot {
+	t.Helper()
+	src, err := source.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	s, err := Read(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

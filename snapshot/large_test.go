@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"floodmark/internal/source"
 )
 
 // A large file in the shape of real ones, to measure with:
@@ -30,15 +28,7 @@ func TestLarge(t *testing.T) {
 	if *largeEvents > 0 {
 		writeLoop(t, path, *largeEvents)
 	}
-	src, err := source.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer src.Close()
-	s, err := Read(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := readFile(t, path)
 	for _, r := range s.Recordings() {
 		t.Logf("%d entries, %d stacks, peaks %+v, end %+v", r.Trace.Len(), s.Stacks.Len(), r.Peaks(), r.End)
 		if len(r.Timeline.Warnings) > 0 || r.Timeline.EndRequested() != r.End.Requested {

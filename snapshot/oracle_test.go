@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"floodmark/internal/oracle"
-	"floodmark/internal/source"
 )
 
 // expected is what expected.json says of one device of one file. A null is a
@@ -54,16 +53,7 @@ func checkFiles(t *testing.T, folder string) {
 	}
 	for _, want := range files {
 		t.Run(want.File, func(t *testing.T) {
-			src, err := source.Open(filepath.Join(folder, want.File))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer src.Close()
-			s, err := Read(src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkFile(t, s, want)
+			checkFile(t, readFile(t, filepath.Join(folder, want.File)), want)
 		})
 	}
 }
