@@ -69,6 +69,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.byModule, "by-module", false, "list the weights by module")
 	f.BoolVar(&o.byLayer, "by-layer", false, "list the weights by layer")
+	f.BoolVar(&s.everyRank, "every-rank", false, "list the terms of every kind of rank, not of the one that limits alone")
 	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8) and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
 	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")

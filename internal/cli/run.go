@@ -119,6 +119,8 @@ type session struct {
 	output string
 	unit   string
 
+	everyRank bool // of an estimate, all ranks are listed
+
 	jsonErrors bool       // as json, before any flag is parsed
 	writing    sync.Mutex // held while a result file is written
 }
@@ -170,7 +172,7 @@ func (s *session) write(path string, content func(io.Writer) error) error {
 }
 
 func (s *session) style() (report.Style, error) {
-	style := report.Style{Width: s.columns(), Color: s.env.Terminal && s.env.Getenv("NO_COLOR") == "" && s.env.Getenv("TERM") != "dumb"}
+	style := report.Style{Width: s.columns(), Color: s.env.Terminal && s.env.Getenv("NO_COLOR") == "" && s.env.Getenv("TERM") != "dumb", EveryRank: s.everyRank}
 	if s.unit == "" {
 		return style, nil
 	}

@@ -37,8 +37,15 @@ func ranks(b *strings.Builder, e *record.Estimate, s Style) {
 		cards(b, e, s)
 		return
 	}
-	for _, r := range e.Ranks {
-		rank(b, r, s)
+	rankBars(b, e, s)
+	limiting := limitingRank(e)
+	for i, r := range e.Ranks {
+		if i == limiting || s.EveryRank {
+			rank(b, r, s)
+		}
+	}
+	if len(e.Ranks) > 1 && !s.EveryRank {
+		b.WriteString(paragraph(s, "  ", "of "+count(len(e.Ranks), "kind")+" of ranks this is the one that limits; --every-rank lists them all"))
 	}
 }
 
@@ -196,11 +203,20 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 	for _, t := range r.Terms {
 		terms[t.ID] = t
 	}
+	var none []string
 	for _, share := range r.Peak.Composition {
-		g.row(share.Term, quantity{share.Bytes, share.LowBytes, share.HighBytes}.number(unit), how(terms[share.Term]))
+		t := terms[share.Term]
+		if t.Status == "zero" {
+			none = append(none, share.Term+" ("+text(t.Reason)+")")
+			continue
+		}
+		g.row(share.Term, quantity{share.Bytes, share.LowBytes, share.HighBytes}.number(unit), how(t))
 	}
 	g.row(r.Peak.Scope, total.number(unit), "together, at one moment")
 	b.WriteString(g.render(s))
+	if len(none) > 0 {
+		b.WriteString(paragraph(s, "  ", "zero: "+strings.Join(none, "; ")))
+	}
 }
 
 // placed says in which phase the peak is, as far as anybody knows.

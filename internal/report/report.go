@@ -19,6 +19,9 @@ type Style struct {
 	Width int            // columns of the terminal
 	Color bool           // emphasis by ANSI sequences
 	Unit  *bytesize.Unit // the unit of every figure; nil asks for a fitting one
+	// EveryRank lists the terms of every class of ranks, not of the limiting one
+	// alone.
+	EveryRank bool
 }
 
 // Text writes a record as a person reads it. It fails on a document that it

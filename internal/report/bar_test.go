@@ -1,0 +1,70 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"floodmark/internal/checklist"
+	"floodmark/record"
+)
+
+func between(low, high int64) quantity { return quantity{low: &low, high: &high} }
+func exactly(n int64) quantity         { return quantity{exact: &n} }
+func atLeast(n int64) quantity         { return quantity{low: &n} }
+
+// What is within the capacity never crosses its line, and what is beyond it
+// always does, however little it is.
+func TestDraw(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		need, has quantity
+		scale     int64
+		want      string
+	}{
+		{"half of a card", exactly(50), exactly(100), 100, "█████████         │ "},
+		{"a need that fills its card to the byte", exactly(100), exactly(100), 100, "██████████████████│ "},
+		{"one byte more", exactly(101), exactly(100), 101, "██████████████████│█"},
+		{"an interval", between(25, 75), exactly(100), 100, "█████▒▒▒▒▒▒▒▒▒    │ "},
+		{"an interval across the line", between(50, 110), exactly(100), 200, "█████▒▒▒▒▒│▒        "},
+		{"nobody can say how much more", atLeast(50), exactly(100), 100, "█████████?        │ "},
+		{"unknown beyond the line", atLeast(150), exactly(100), 200, "██████████│█████?   "},
+		{"beyond the scale", exactly(1000), exactly(100), 300, "██████│████████████›"},
+		{"no card", between(50, 100), quantity{}, 100, "██████████▒▒▒▒▒▒▒▒▒▒"},
+		{"nothing known", quantity{}, exactly(100), 100, "?                 │ "},
+	} {
+		if got := draw(c.need, c.has, c.scale, 20); got != c.want {
+			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.want)
+		}
+	}
+}
+
+// Each class of ranks has a bar on one scale with its phase; however many there
+// are, the limiting one is shown. Cards are never added up.
+func TestRankBars(t *testing.T) {
+	checklist.Covers(t, 155, 156)
+	gib := int64(1) << 30
+	e := &record.Estimate{Verdict: &record.Verdict{Value: "does_not_fit", Rank: 30}}
+	for i := range 40 {
+		low, has := gib*int64(10+i%3), 80*gib
+		e.Ranks = append(e.Ranks, record.Rank{Rank: i, Ranks: []int{i}, Device: &record.Device{UsableBytes: &has},
+			Peak: &record.RankPeak{Phase: "decode", Bytes: &low}})
+	}
+	for _, width := range []int{30, 80, 120} {
+		var b strings.Builder
+		rankBars(&b, e, Style{Width: width})
+		text := b.String()
+		for line := range strings.Lines(text) {
+			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > width {
+				t.Errorf("%d columns: a line of %d: %q", width, w, line)
+			}
+		}
+		if !strings.Contains(text, "rank 30") || !strings.Contains(text, "27 more") || !strings.Contains(text, "decode") {
+			t.Errorf("%d columns: %s", width, text)
+		}
+		if strings.Contains(text, barLine) != (width >= 80) {
+			t.Errorf("%d columns: a capacity line is shown: %v", width, width < 80)
+		}
+	}
+}
