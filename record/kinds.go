@@ -17,6 +17,7 @@ type Estimate struct {
 	// Cards is the answer for every card, where it was asked for.
 	Cards  []CardVerdict `json:"cards"`
 	Shared *Shared       `json:"shared"` // several workloads on one device; null for one
+	Advice *Remedies     `json:"advice"` // what would make it fit; null where it fits or no card was named
 }
 
 // Preparation is arithmetic before any model is chosen: a payload of weights,

@@ -184,7 +184,7 @@ func (d document) file(name string) (*File, error) {
 	c := checker{file: name}
 	w.Mesh = c.mesh(d.Layout)
 	w.Operation = choose(&c, "operation", Operation(d.Operation), Operations())
-	w.Cache = choose(&c, "cache", CacheKind(d.Cache), []CacheKind{Dynamic, Static, Offloaded})
+	w.Cache = choose(&c, "cache", CacheKind(d.Cache), CacheKinds())
 	w.Precision = Precision{
 		Parameters: c.format("precision.parameters", d.Precision.Parameters),
 		Compute:    c.format("precision.compute", d.Precision.Compute),

@@ -107,6 +107,9 @@ const (
 	Offloaded CacheKind = "offloaded" // in host memory, one layer at a time on the device
 )
 
+// CacheKinds lists every kind of cache.
+func CacheKinds() []CacheKind { return []CacheKind{Dynamic, Static, Offloaded} }
+
 // Feature is something that changes how bytes are held, by name, so that an
 // engine that has not modelled it says so instead of ignoring it.
 type Feature string

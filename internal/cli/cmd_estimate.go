@@ -70,7 +70,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f.BoolVar(&o.byModule, "by-module", false, "list the weights by module")
 	f.BoolVar(&o.byLayer, "by-layer", false, "list the weights by layer")
 	f.BoolVar(&s.everyRank, "every-rank", false, "list the terms of every kind of rank, not of the one that limits alone")
-	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8) and show which terms move; may be given several times")
+	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4) and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
 	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")
 	textFlag(f, &o.share, "share", "several workloads, each a process of its own, on one `device` (cuda:0)")
@@ -125,6 +125,9 @@ func (s *session) estimateOne(cmd *cobra.Command, o *estimateOptions, request fl
 		if document.Cards, err = floodmark.OnEveryCard(cmd.Context(), p); err != nil {
 			return nil, err
 		}
+	}
+	if document.Advice, err = floodmark.Advise(cmd.Context(), p); err != nil {
+		return nil, err
 	}
 	if o.byModule {
 		document.Parts = append(document.Parts, floodmark.PartsOf(request.Model.ByModule())...)

@@ -26,6 +26,9 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 	if e.Verdict != nil {
 		verdict(b, *e.Verdict, s)
 	}
+	if e.Advice != nil {
+		remedies(b, *e.Advice, s)
+	}
 	for _, c := range e.WhatIf {
 		change(b, c, s)
 	}

@@ -1,0 +1,95 @@
+package advice
+
+import (
+	"slices"
+
+	"floodmark/account"
+)
+
+// Switch is one thing that somebody can change about a workload.
+type Switch struct {
+	ID string // the key of a setting: "weights" of weights=int8
+	// Reaches is the terms that it can lower.
+	Reaches []account.TermID
+	// During is the phases in which it does; empty for all.
+	During []account.PhaseID
+	Cost   string // in kind: what it takes away
+	Check  string // what to look at before it is kept; empty for nothing
+	Not    string // why it does not reach the other terms, where people expect that it does
+}
+
+// training is the phases of an optimizer step.
+func training() []account.PhaseID {
+	return []account.PhaseID{account.PhaseForward, account.PhaseLoss, account.PhaseBackward, account.PhaseOptimizerStep}
+}
+
+// Of lists the switches of an operation in the order in which they are tried:
+// what leaves the answers alone comes first. Of a generation the operation is
+// "generation"; others are those that train and evaluate.
+func Of(operation string) []Switch {
+	if operation == "generation" {
+		return generation()
+	}
+	return trained()
+}
+
+// generation is the switches of a workload that generates. The cache of latent
+// attention is not divided by tensor parallelism, and that of few KV heads only
+// as far as there are heads, so that what it gives there is for an estimate to
+// say.
+func generation() []Switch {
+	kept := []account.TermID{account.TermKVCache, account.TermRecurrentState}
+	work := []account.TermID{account.TermActivations, account.TermTemporaries, account.TermLogits, account.TermAllocatorCache, account.TermAllocatorRounding}
+	weights := []account.TermID{account.TermWeights, account.TermBuffers, account.TermQuantisationMetadata}
+	return []Switch{
+		{ID: "tensor_parallel", Reaches: slices.Concat(weights, kept, work), Cost: "more cards, which talk in each layer"},
+		{ID: "pipeline_parallel", Reaches: slices.Concat(weights, kept, []account.TermID{account.TermLogits}), Cost: "more cards, which wait for each other"},
+		{ID: "attention", Reaches: []account.TermID{account.TermActivations, account.TermTemporaries, account.TermAllocatorCache},
+			Cost: "a kernel that card and model must support", Not: "it makes no scores, and keeps what it attends to"},
+		{ID: "engine", Reaches: slices.Concat([]account.TermID{account.TermKVCache}, work), Cost: "another program, with kernels of its own"},
+		{ID: "cache", Reaches: []account.TermID{account.TermKVCache, account.TermAllocatorCache, account.TermTemporaries},
+			Cost: "latency: the cache crosses the bus at each step", Check: "main memory holds it (--host-capacity)"},
+		{ID: "sequences", Reaches: slices.Concat(kept, work), Cost: "throughput: fewer at a time", Not: "it changes nothing of what is loaded"},
+		{ID: "cache_format", Reaches: []account.TermID{account.TermKVCache, account.TermAllocatorCache, account.TermTemporaries},
+			Cost: "quality: check answers over long contexts", Check: "answers on your own task; that the engine keeps this format"},
+		{ID: "weights", Reaches: slices.Concat(weights, []account.TermID{account.TermTemporaries}), Cost: "quality: check the answers",
+			Check: "answers on your own task; that kernels compute on packed weights", Not: "it stores the weights otherwise, and nothing else"},
+		{ID: "generated", Reaches: kept[:1], During: []account.PhaseID{account.PhaseDecode}, Cost: "shorter answers"},
+		{ID: "context", Reaches: slices.Concat(kept[:1], work), Cost: "another task, if what is cut off was needed", Check: "what the prompts lose"},
+		{ID: "data_parallel", Not: "each replica holds all of it"},
+	}
+}
+
+// trained is the switches of a workload that trains. Evaluation runs no backward
+// pass and steps no optimizer, so that only its own batch reaches it.
+func trained() []Switch {
+	activations := []account.TermID{account.TermActivations, account.TermTemporaries, account.TermLogits, account.TermAllocatorCache}
+	states := []account.TermID{account.TermGradients, account.TermMasterCopy, account.TermOptimizerState}
+	return []Switch{
+		{ID: "micro_batch", Reaches: activations, During: training(), Cost: "more steps for one batch", Not: "it is the batch of a training step"},
+		{ID: "checkpointing", Reaches: []account.TermID{account.TermActivations}, During: training(), Cost: "duration: the forward pass of each block runs twice",
+			Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations, and everything else"},
+		{ID: "optimizer", Reaches: []account.TermID{account.TermOptimizerState}, Cost: "another trajectory of training", Check: "that training still converges"},
+		{ID: "adapters", Reaches: states, Cost: "fewer parameters learn", Check: "quality of the result", Not: "activations still pass through the frozen base"},
+		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermWeights}), Cost: "more cards, which talk in every step", Not: "each rank still runs its own batch"},
+		{ID: "batch", Reaches: activations, During: []account.PhaseID{account.PhaseEvaluation}, Cost: "a longer evaluation", Not: "it is the batch of the evaluation"},
+		{ID: "context", Reaches: activations, Cost: "another task, if what is cut off was needed", Check: "what the samples lose"},
+		{ID: "weights", Reaches: []account.TermID{account.TermWeights}, Cost: "quality", Check: "results beside those of the wide format"},
+	}
+}
+
+// Can reports whether the switch lowers a term in a phase.
+func (s Switch) Can(term account.TermID, phase account.PhaseID) bool {
+	return slices.Contains(s.Reaches, term) && (len(s.During) == 0 || slices.Contains(s.During, phase))
+}
+
+// Why says why the switch does not reach a term in a phase.
+func (s Switch) Why(term account.TermID, phase account.PhaseID) string {
+	switch {
+	case slices.Contains(s.Reaches, term):
+		return "it does nothing in " + string(phase)
+	case s.Not != "":
+		return s.Not
+	}
+	return "it lowers other terms"
+}

@@ -1,0 +1,271 @@
+package floodmark
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"floodmark/advice"
+	"floodmark/dtype"
+	"floodmark/fit"
+	"floodmark/record"
+	"floodmark/solve"
+	"floodmark/workload"
+)
+
+// Advise is what would make a prediction fit that does not, or of which nobody
+// can tell: single switches of package advice, each estimated again as a whole.
+// Nil where it fits, cannot run at all, or was not asked on a card.
+func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
+	v := p.Verdict
+	if v == nil || v.Value == fit.Fits || v.Value == fit.NotRunnable || v.Phase == "" {
+		return nil, nil
+	}
+	r := &record.Remedies{Rank: v.Rank, Phase: string(v.Phase), Term: string(v.Term)}
+	need := processIn(p.Accounts()[bindingAccount(p)], v.Phase)
+	if v.Value == fit.CannotTell {
+		r.Reading = record.Text(reading(p))
+		if !need.Known() || p.Request.Workload.Operation == workload.Load {
+			return r, nil
+		}
+	}
+	for _, s := range advice.Of(string(p.Request.Workload.Operation)) {
+		reached := false
+		changes, err := p.changes(ctx, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			option := p.option(s, c)
+			if option.helps(v.Value) {
+				r.Options = append(r.Options, option.Option)
+			}
+			reached = reached || option.helps(v.Value) && option.ReachesTerm
+		}
+		switch {
+		case !s.Can(v.Term, v.Phase):
+			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: s.Why(v.Term, v.Phase)})
+		case !reached && len(changes) > 0:
+			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: "it moves nothing of it here"})
+		}
+	}
+	slices.SortStableFunc(r.Options, worth(v.Value))
+	return r, nil
+}
+
+// reading is what would have to be known to tell.
+func reading(p *Prediction) string {
+	v := p.Verdict
+	switch missing := p.missing(); {
+	case p.Request.Workload.Operation == workload.Load:
+		return "what the model is to do (context, generated, sequences), which the workload does not say"
+	case missing != "":
+		return missing + ", which the workload does not say"
+	}
+	return fmt.Sprintf("what the process on rank %d holds at the peak of %s, read in a run of this workload: what is not known well enough is %s", v.Rank, v.Phase, v.Term)
+}
+
+// missing lists the dimensions that the workload does not give.
+func (p *Prediction) missing() string {
+	text := ""
+	for i, d := range p.Request.Workload.Missing() {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(d)
+	}
+	return text
+}
+
+// changed is one setting and the prediction with it.
+type changed struct {
+	setting string
+	after   *Prediction
+}
+
+// option is what a change does on the rank that binds.
+type option struct {
+	record.Option
+	low, high int64
+	open      bool // nobody can say how much the high moves
+}
+
+func (p *Prediction) option(s advice.Switch, c changed) option {
+	v := p.Verdict
+	i := bindingAccount(p)
+	a, b := p.Accounts()[i], counterpart(p, c.after, i)
+	o := option{Option: record.Option{Setting: c.setting, Cost: s.Cost, Check: record.Text(s.Check), Verdict: *verdictRecord(*c.after.Verdict)}}
+	for _, row := range changedRows(a, b, v.Phase) {
+		if row.Moves {
+			o.Moves = append(o.Moves, row)
+			o.ReachesTerm = o.ReachesTerm || row.Term == string(v.Term)
+		}
+	}
+	before, after := processIn(a, v.Phase), processIn(b, v.Phase)
+	o.low = before.Low() - after.Low()
+	o.LowMovedBytes = &o.low
+	most, known := before.High()
+	then, also := after.High()
+	if o.open = !known || !also; !o.open {
+		o.high = most - then
+		o.HighMovedBytes = &o.high
+	}
+	if c.after.Verdict.Value == fit.DoesNotFit {
+		o.ShortBytes = &c.after.Verdict.Short
+	}
+	return o
+}
+
+// moved is the bytes by which the end falls that stands in the way: the low of
+// what does not fit, the high of what nobody can tell.
+func moved(o record.Option, v fit.Value) int64 {
+	if v == fit.CannotTell && o.HighMovedBytes != nil {
+		return *o.HighMovedBytes
+	}
+	return *o.LowMovedBytes
+}
+
+func (o option) helps(v fit.Value) bool { return moved(o.Option, v) > 0 }
+
+// worth puts first what makes it fit, then what nobody can exclude, then what
+// moves most.
+func worth(v fit.Value) func(a, b record.Option) int {
+	return func(a, b record.Option) int {
+		return cmp.Or(cmp.Compare(gravity(fit.Value(a.Verdict.Value)), gravity(fit.Value(b.Verdict.Value))),
+			cmp.Compare(moved(b, v), moved(a, v)))
+	}
+}
+
+// changes estimates the settings of a switch that are worth a try. What the
+// software cannot run is passed over.
+func (p *Prediction) changes(ctx context.Context, field string) ([]changed, error) {
+	d := workload.Dimension(field)
+	switch {
+	case d == TensorParallel || d == PipelineParallel:
+		return p.fewestRanks(ctx, d)
+	case slices.Contains(workload.Dimensions(), d):
+		return p.largest(ctx, d)
+	}
+	var list []changed
+	for _, value := range p.values(field) {
+		c, err := p.tried(ctx, field, value)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			list = append(list, *c)
+		}
+	}
+	return list, nil
+}
+
+// values is what a setting may be changed to.
+func (p *Prediction) values(field string) []string {
+	w := p.Request.Workload
+	plain := p.Engine.Name() == "eager"
+	narrow := "fp8"
+	if plain {
+		narrow = "int8" // transformers' quantised caches hold whole numbers
+	}
+	switch {
+	case field == weightsSetting:
+		return []string{"int8", "int4"}
+	case field == cacheFormatSetting && (w.Precision.Cache == dtype.Unknown || wide(w.Precision.Cache)):
+		return []string{narrow}
+	case field == cacheSetting && plain && w.Cache != workload.Offloaded:
+		return []string{string(workload.Offloaded)}
+	case field == attentionSetting && plain && !slices.Contains(w.Features, workload.FlashAttention):
+		return []string{"flash"}
+	case field == engineSetting && plain:
+		return []string{"serving"}
+	}
+	return nil
+}
+
+// wide reports a format of more than 8 bits.
+func wide(f dtype.Format) bool {
+	n, ok := f.Size([]int64{1})
+	return ok && n > 1
+}
+
+// tried is the prediction with one setting; nil where it cannot run.
+func (p *Prediction) tried(ctx context.Context, field, value string) (*changed, error) {
+	request, err := p.Request.set(field, value)
+	if err == nil {
+		var after *Prediction
+		if after, err = Estimate(ctx, request); err == nil {
+			return &changed{field + "=" + value, after}, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, nil
+}
+
+// fewestRanks is the least degree above the present one that fits, or the
+// largest that runs.
+func (p *Prediction) fewestRanks(ctx context.Context, field workload.Dimension) ([]changed, error) {
+	now := int(value(field, p.Request.Workload.Mesh))
+	var last *changed
+	for n := 2 * max(1, now); n <= mostRanks; n *= 2 {
+		c, err := p.tried(ctx, string(field), strconv.Itoa(n))
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			continue
+		}
+		last = c
+		if c.after.Verdict.Value == fit.Fits {
+			break
+		}
+	}
+	return found(last), nil
+}
+
+func found(c *changed) []changed {
+	if c == nil {
+		return nil
+	}
+	return []changed{*c}
+}
+
+// largest is the largest value below the declared one that fits, or else the
+// largest that nobody can exclude, or else the least.
+func (p *Prediction) largest(ctx context.Context, field workload.Dimension) ([]changed, error) {
+	declared, _ := p.Request.Workload.Dimension(field)
+	if declared < 2 {
+		return nil, nil
+	}
+	judge := func(ctx context.Context, n int64) (fit.Verdict, error) {
+		c, err := p.tried(ctx, string(field), strconv.FormatInt(n, 10))
+		switch {
+		case err != nil:
+			return fit.Verdict{}, err
+		case c == nil:
+			return fit.Verdict{}, errNotRunnable
+		}
+		return *c.after.Verdict, nil
+	}
+	s, err := solve.Largest(ctx, 1, declared-1, judge)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	n := int64(1)
+	switch {
+	case err != nil: // an estimate that is not monotone names no largest value
+	case s.Value > 0:
+		n = s.Value
+	case s.Open > 0 && p.Verdict.Value == fit.DoesNotFit:
+		n = s.Open
+	}
+	c, err := p.tried(ctx, string(field), strconv.FormatInt(n, 10))
+	return found(c), err
+}
+
+// errNotRunnable is a value with which the software does not run.
+var errNotRunnable = errors.New("it does not run")
