@@ -17,6 +17,7 @@ type Stack struct {
 	Kind   StackKind
 	Width  int // hidden size: elements of the residual stream per position
 	Layers []Layer
+	Manner Manner
 }
 
 // Layer is one block, in enough detail to run it as operators.
@@ -153,6 +154,9 @@ type Norm struct {
 	Kind  NormKind
 	Width int
 	Bias  bool
+	// Offset says that the weights are kept as their distance from one: the norm
+	// multiplies by 1 + weight, in 32 bits throughout.
+	Offset bool
 }
 
 // Residual is how a layer's parts are joined.

@@ -70,12 +70,12 @@ func decoderFamilies() []family {
 // differ from Llama's.
 func variantFamilies() []family {
 	return []family{
-		{types: "gemma", classes: "Gemma", stacks: []*stack{{names: llamaNames, tied: true, attn: attentionBias("attention_bias")}},
+		{types: "gemma", classes: "Gemma", stacks: []*stack{{names: llamaNames, tied: true, offset: true, scaled: true, attn: attentionBias("attention_bias")}},
 			defaults: "head_dim=256 vocab_size=256000 hidden_size=3072 intermediate_size=24576 num_hidden_layers=28 num_attention_heads=16 num_key_value_heads=16"},
-		{types: "gemma2", classes: "Gemma2", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, residual: model.Sandwich,
+		{types: "gemma2", classes: "Gemma2", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, offset: true, scaled: true, residual: model.Sandwich,
 			attn: attentionBias("attention_bias")}},
 			defaults: "head_dim=256 vocab_size=256000 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 num_key_value_heads=4 sliding_window=4096 sliding_window_pattern=2"},
-		{types: "gemma3_text", classes: "Gemma3", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, residual: model.Sandwich,
+		{types: "gemma3_text", classes: "Gemma3", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, offset: true, scaled: true, residual: model.Sandwich,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
 			defaults: "head_dim=256 vocab_size=262208 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 num_key_value_heads=4 sliding_window=4096 sliding_window_pattern=6 max_position_embeddings=131072"},
 		{types: "phi", classes: "Phi", stacks: []*stack{{names: llamaNames +

@@ -9,7 +9,8 @@ func gptFamilies() []family {
 		{types: "gpt2", classes: "GPT2", base: "transformer.", stacks: []*stack{{names: gptNames, tied: true, norm: model.LayerNorm,
 			normBias: "yes", noRotary: true, conv1D: true,
 			before: []piece{table(model.RolePositionEmbedding, "transformer.wpe", "positions", "hidden")},
-			attn:   attentionBias("yes"), ffn: dense{plain: true, bias: "yes", times: 4}}}},
+			attn:   attentionBias("yes"), ffn: dense{plain: true, bias: "yes", times: 4}}},
+			defaults: "embd_pdrop=0.1 resid_pdrop=0.1 attn_pdrop=0.1 activation_function=gelu_new"},
 		{types: "gpt_bigcode", classes: "GPTBigCode", base: "transformer.", stacks: []*stack{{names: gptNames, tied: true,
 			norm: model.LayerNorm, normBias: "yes", noRotary: true,
 			before: []piece{table(model.RolePositionEmbedding, "transformer.wpe", "positions", "hidden")},
@@ -41,7 +42,8 @@ func gptFamilies() []family {
 				only("!do_layer_norm_before=true", lin(model.RoleOther, "model.decoder.project_in", "hidden", "word_embed_proj_dim", "")),
 				only("!do_layer_norm_before=true", lin(model.RoleOther, "model.decoder.project_out", "word_embed_proj_dim", "hidden", "")),
 			},
-			attn: attentionBias("enable_bias=true"), ffn: dense{plain: true, bias: "enable_bias=true"}}}},
+			attn: attentionBias("enable_bias=true"), ffn: dense{plain: true, bias: "enable_bias=true"}}},
+			defaults: "dropout=0.1 activation_function=relu"},
 	}
 }
 

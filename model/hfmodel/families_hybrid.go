@@ -42,12 +42,12 @@ func hybridFamilies() []family {
 			unsaid: "checkpoints of this family may also store a prediction layer, which the configuration does not state",
 			stacks: []*stack{{names: llamaNames + qwenExperts +
 				" delta=linear_attn shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
-				delta: &deltaRow{}, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, gate: "yes"},
+				offset: true, delta: &deltaRow{}, attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, gate: "yes"},
 				experts: &experts{}}},
 			defaults: "full_attention_interval=4"},
 		{types: "qwen3_5_text qwen3_5_moe_text", classes: "Qwen3_5 Qwen3_5Moe", stacks: []*stack{{names: llamaNames +
 			" mtp=mtp.layers delta=linear_attn router=mlp.gate experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
-			delta: &deltaRow{split: true, float32: true}, attn: attention{bias: "attention_bias", outBias: "attention_bias",
+			offset: true, delta: &deltaRow{split: true, float32: true}, attn: attention{bias: "attention_bias", outBias: "attention_bias",
 				qkNorm: perHead, gate: "attn_output_gate=true"}, experts: &experts{fused: true, outFirst: true},
 			predict: &predictor{key: "mtp_num_hidden_layers", shared: []piece{
 				{name: "mtp.fc", role: model.RoleProjector, class: linearSpared, shape: "hidden 2*hidden"},

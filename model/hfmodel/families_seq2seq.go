@@ -55,8 +55,9 @@ func seq2seqFamilies() []family {
 
 // t5Family is the row of one kind of T5.
 func t5Family(types, classes string, everyLayer bool) family {
-	f := family{types: types, classes: classes, rename: map[string]string{keyHeadDim: "d_kv"},
-		defaults: "relative_attention_num_buckets=32", stacks: []*stack{
+	f := family{types: types, classes: classes,
+		rename:   map[string]string{keyHeadDim: "d_kv", keyDropEmbedding: "dropout_rate", keyDropAttention: "dropout_rate", keyDropFeedForward: "dropout_rate"},
+		defaults: "relative_attention_num_buckets=32 dropout_rate=0.1 feed_forward_proj=relu", stacks: []*stack{
 			t5(model.Encoder, "encoder", " embed=shared layers=encoder.block up=layer.1.DenseReluDense.wi down=layer.1.DenseReluDense.wo norms=layer.0.layer_norm,layer.1.layer_norm"+
 				" gate=layer.1.DenseReluDense.wi_0 gated_up=layer.1.DenseReluDense.wi_1", nil),
 			t5(model.Decoder, "decoder", " layers=decoder.block head=lm_head cross=layer.1.EncDecAttention xq=q xk=k xv=v xo=o up=layer.2.DenseReluDense.wi down=layer.2.DenseReluDense.wo"+

@@ -73,6 +73,8 @@ type stack struct {
 	norm       model.NormKind // "" is an RMS norm
 	normBias   flag
 	norms      []choice       // other norms of a layer than the slot's, by a switch
+	offset     bool           // norms multiply by one and their weight
+	scaled     bool           // embeddings are multiplied by a constant
 	residual   model.Residual // "" is pre-norm
 	noRotary   bool
 	conv1D     bool   // linear layers are stored [in, out], as GPT-2's

@@ -97,6 +97,7 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 	}
 	name := at.prefix + strings.TrimPrefix(k.slot["layers"], at.strip)
 	index := b.stackOf(name, kind, hidden, count)
+	b.model.Stacks[index].Manner = k.manner(s)
 	var groups int64
 	first := 0
 	if k.repeated != "" {
@@ -228,7 +229,7 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 
 // residualNorm is the norm that the family puts over its residual stream.
 func (k *stack) residualNorm(s section, width int64) model.Norm {
-	n := model.Norm{Kind: model.RMSNorm, Width: int(width), Bias: s.is(k.normBias)}
+	n := model.Norm{Kind: model.RMSNorm, Width: int(width), Bias: s.is(k.normBias), Offset: k.offset}
 	if k.norm != "" {
 		n.Kind = k.norm
 	}

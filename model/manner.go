@@ -1,0 +1,17 @@
+package model
+
+// Manner is what a stack's class does that no tensor tells, and that bears on
+// what a forward pass allocates.
+type Manner struct {
+	ScaledEmbedding bool    // token embeddings are multiplied by a constant
+	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
+	Dropout         Dropout
+}
+
+// Dropout is the probabilities with which training drops elements; 0 for none.
+type Dropout struct {
+	Embedding   float64 // of the token embeddings
+	Residual    float64 // of what a mixer or a feed-forward network adds to the stream
+	Attention   float64 // of the attention's scores
+	FeedForward float64 // inside a feed-forward network, after its activation
+}
