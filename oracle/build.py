@@ -1,0 +1,94 @@
+"""Models of random weights from a config.json, their inputs and optimizers.
+
+In: a configuration and the conditions of a run. Out: a module, what it is
+called with, and the optimizer. Remote code is never run: the class is one of
+the installed transformers.
+"""
+
+import json
+
+import torch
+import transformers
+
+FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+OPTIMIZERS = {
+    "adamw": lambda ps: torch.optim.AdamW(ps, foreach=True),
+    "adamw_loop": lambda ps: torch.optim.AdamW(ps, foreach=False),
+    "adamw_fused": lambda ps: torch.optim.AdamW(ps, fused=True),
+    "sgd": lambda ps: torch.optim.SGD(ps, lr=1e-3, foreach=True),
+    "sgd_momentum": lambda ps: torch.optim.SGD(ps, lr=1e-3, momentum=0.9, foreach=True),
+    "adafactor": lambda ps: transformers.Adafactor(ps),
+    "adafactor_torch": lambda ps: torch.optim.Adafactor(ps, foreach=True),
+    "muon": lambda ps: torch.optim.Muon([p for p in ps if p.ndim == 2]),
+}
+
+
+def model(path, options):
+    """The module that the file's `architectures` names, on random weights."""
+    with open(path, encoding="utf-8") as f:
+        fields = json.load(f)
+    name = fields["architectures"][0]
+    kind = fields.pop("model_type")
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    if options.experts:
+        config._experts_implementation = options.experts
+    cls = getattr(transformers, name)
+    with torch.device("cpu"):
+        made = cls._from_config(config, attn_implementation=options.attention, dtype=FORMATS[options.dtype])
+    if options.adapter != "none":
+        made = adapted(made, options)
+    if options.checkpointing:
+        made.gradient_checkpointing_enable({"use_reentrant": options.checkpointing == "reentrant"})
+        if options.adapter != "none":
+            made.enable_input_require_grads()
+    made.train(options.operation == "training")
+    return made
+
+
+def adapted(made, options):
+    """The model with adapters of peft on the modules whose last name is given."""
+    import peft
+
+    config = peft.LoraConfig(
+        r=options.rank,
+        lora_alpha=2 * options.rank,
+        lora_dropout=options.adapter_dropout,
+        target_modules=options.targets.split(","),
+        modules_to_save=options.modules_to_save.split(",") if options.modules_to_save else None,
+        use_dora=options.adapter == "dora",
+    )
+    return peft.get_peft_model(made, config)
+
+
+def inputs(made, options):
+    """What the module is called with: one batch of random ids or pixels."""
+    config = made.config
+    batch, length = options.batch, options.length
+    training = options.operation == "training"
+    if config.model_type in ("vit",):
+        call = {"pixel_values": torch.randn(batch, config.num_channels, config.image_size, config.image_size, dtype=FORMATS[options.dtype])}
+        if training:
+            call["labels"] = torch.randint(0, config.num_labels, (batch,))
+        return call
+    ids = torch.randint(1, config.vocab_size, (batch, length))
+    call = {"input_ids": ids}
+    if config.is_encoder_decoder:
+        decoder = torch.randint(1, config.vocab_size, (batch, options.decoder_length or length))
+        call["labels" if training else "decoder_input_ids"] = decoder
+    elif training:
+        call["labels"] = ids.clone()
+    if options.mask:
+        call["attention_mask"] = torch.ones_like(ids)
+    if options.keep:
+        call["logits_to_keep"] = options.keep
+    if not config.is_encoder_decoder:
+        call["use_cache"] = False
+    return call
+
+
+def optimizer(made, options):
+    """The optimizer over the parameters that are trained, or none."""
+    if options.operation != "training" or options.optimizer == "none":
+        return None
+    return OPTIMIZERS[options.optimizer]([p for p in made.parameters() if p.requires_grad])

@@ -1,0 +1,145 @@
+"""Records the births and deaths of blocks in training steps of one model.
+
+    oracle/run CONFIG BATCH LENGTH [options]
+"""
+
+import argparse
+import sys
+
+import torch
+import transformers
+from torch.profiler import ProfilerActivity, profile, record_function
+
+import build
+import events
+import facts
+
+
+def arguments(words):
+    p = argparse.ArgumentParser(prog="oracle/run", description="Records what a model allocates on the CPU.")
+    p.add_argument("config", help="a config.json")
+    p.add_argument("batch", type=int)
+    p.add_argument("length", type=int)
+    p.add_argument("--operation", choices=["training", "evaluation"], default="training")
+    p.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa")
+    p.add_argument("--experts", choices=["", "eager", "batched_mm", "grouped_mm"], default="")
+    p.add_argument("--dtype", choices=list(build.FORMATS), default="float32")
+    p.add_argument("--checkpointing", choices=["", "reentrant", "not_reentrant"], default="")
+    p.add_argument("--adapter", choices=["none", "lora", "dora"], default="none")
+    p.add_argument("--rank", type=int, default=8)
+    p.add_argument("--targets", default="q_proj,v_proj")
+    p.add_argument("--modules-to-save", default="")
+    p.add_argument("--adapter-dropout", type=float, default=0.0)
+    p.add_argument("--optimizer", choices=["none", *build.OPTIMIZERS], default="adamw")
+    p.add_argument("--decoder-length", type=int, default=0)
+    p.add_argument("--keep", type=int, default=0, help="positions whose logits are computed; 0 for all")
+    p.add_argument("--mask", action="store_true", help="pass an attention mask of ones")
+    p.add_argument("--steps", type=int, default=2)
+    p.add_argument("--out", help="add the facts to this file (.gz: compressed); else a summary is printed")
+    p.add_argument("--trace", action="store_true", help="print every event with its line of Python")
+    options = p.parse_args(words)
+    options.words = words
+    return options
+
+
+def train(made, call, optimizer, steps):
+    """Training as transformers' Trainer does it: of the outputs the loss alone lives on."""
+    for step in range(1, steps + 1):
+        with record_function(f"{events.MARK}forward {step}"):
+            loss = made(**call).loss
+        with record_function(f"{events.MARK}backward {step}"):
+            loss.backward()
+        with record_function(f"{events.MARK}optimizer_step {step}"):
+            if optimizer:
+                optimizer.step()
+        with record_function(f"{events.MARK}zero_grad {step}"):
+            made.zero_grad(set_to_none=True)
+
+
+def evaluate(made, call):
+    """Evaluation of one batch, its outputs kept."""
+    with torch.no_grad(), record_function(f"{events.MARK}forward 1"):
+        outputs = made(**call)
+    return outputs
+
+
+def recorded(made, call, optimizer, options):
+    """The profile of the program, from after the model is there."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
+        if options.operation == "training":
+            train(made, call, optimizer, options.steps)
+        else:
+            kept = evaluate(made, call)
+        with record_function(f"{events.MARK}end 0"):
+            pass
+    return p
+
+
+def saved(made, call):
+    """What the graph keeps for backward, by node and name, parameters aside."""
+    loss = made(**call).loss
+    own = {t.untyped_storage().data_ptr() for t in [*made.parameters(), *made.buffers()]}
+    total, seen, todo, storages = {}, set(), [loss.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        todo += [n for n, _ in node.next_functions]
+        for name in dir(node):
+            if not name.startswith("_saved_"):
+                continue
+            try:
+                value = getattr(node, name)
+            except RuntimeError:
+                continue
+            for t in value if isinstance(value, (list, tuple)) else [value]:
+                if not isinstance(t, torch.Tensor) or t.untyped_storage().data_ptr() in own:
+                    continue
+                storage = t.untyped_storage()
+                first = storage.data_ptr() not in storages
+                storages.add(storage.data_ptr())
+                key = node.name().removeprefix("torch::autograd::") + "." + name.removeprefix("_saved_")
+                count, new, size = total.get(key, (0, 0, 0))
+                total[key] = (count + 1, new + first, size + (storage.nbytes() if first else 0))
+    return total
+
+
+def start(made, call):
+    """Bytes of parameters, buffers and inputs, each storage once."""
+    once = lambda ts: sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in ts}.values())
+    return {
+        "parameters": once(made.parameters()),
+        "trained": once([p for p in made.parameters() if p.requires_grad]),
+        "buffers": once(made.buffers()),
+        "inputs": once([v for v in call.values() if isinstance(v, torch.Tensor)]),
+    }
+
+
+def main(words):
+    options = arguments(words)
+    torch.manual_seed(0)
+    made = build.model(options.config, options)
+    call = build.inputs(made, options)
+    optimizer = build.optimizer(made, options)
+    levels = start(made, call)
+    p = recorded(made, call, optimizer, options)
+    kept, taken = events.normalise(events.read(p), torch.finfo(build.FORMATS[options.dtype]).bits // 8)
+    del p
+    made.zero_grad(set_to_none=True)
+    keeps = saved(made, call) if options.operation == "training" else {}
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    if options.adapter != "none":
+        import peft
+
+        versions["peft"] = peft.__version__
+    case = facts.Case(options, versions, levels, kept, taken, keeps)
+    if options.trace:
+        facts.trace(case, sys.stdout)
+    elif options.out:
+        facts.append(case, options.out)
+    facts.summary(case, sys.stderr if options.trace else sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
