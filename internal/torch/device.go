@@ -1,0 +1,39 @@
+package torch
+
+// Device is what kernels ask of the device before they allocate scratch.
+type Device struct {
+	Name         string
+	CPU          bool
+	SMs          int   // multiprocessors
+	ThreadsPerSM int   // most resident threads of one
+	Workspace    int64 // bytes that cuBLAS keeps for each thread that multiplies; 0 for none
+	Major, Minor int   // compute capability
+}
+
+// The workspaces of cuBLAS by default: :4096:2:16:8, and 32 MiB on compute
+// capability 9.0
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/cuda/CublasHandlePool.cpp,
+// https://docs.nvidia.com/cuda/cublas/#results-reproducibility).
+const (
+	workspaceDefault = 2*4096*1024 + 8*16*1024
+	workspaceHopper  = 8 * 4096 * 1024
+)
+
+// A100 has 108 multiprocessors.
+func A100() Device {
+	return Device{Name: "A100", SMs: 108, ThreadsPerSM: 2048, Workspace: workspaceDefault, Major: 8}
+}
+
+// H100 is the SXM card: 132 multiprocessors.
+func H100() Device {
+	return Device{Name: "H100", SMs: 132, ThreadsPerSM: 2048, Workspace: workspaceHopper, Major: 9}
+}
+
+// RTX4090 has 128 multiprocessors of 1,536 threads.
+func RTX4090() Device {
+	return Device{Name: "RTX 4090", SMs: 128, ThreadsPerSM: 1536, Workspace: workspaceDefault, Major: 8, Minor: 9}
+}
+
+// CPU computes without workspaces and kernels' scratch of CUDA. It is what
+// recordings of PyTorch on a CPU are compared with.
+func CPU() Device { return Device{Name: "CPU", CPU: true} }

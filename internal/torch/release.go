@@ -1,0 +1,51 @@
+package torch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Release is a release of PyTorch; the zero one is the newest.
+type Release struct{ Major, Minor int }
+
+// ParseRelease reads the first two numbers of a version: "2.6.0+cu124" is 2.6.
+func ParseRelease(version string) (Release, error) {
+	parts := strings.SplitN(strings.TrimSpace(version), ".", 3)
+	if len(parts) >= 2 {
+		major, err := strconv.Atoi(parts[0])
+		minor, err2 := strconv.Atoi(parts[1])
+		if err == nil && err2 == nil && major > 0 {
+			return Release{major, minor}, nil
+		}
+	}
+	return Release{}, fmt.Errorf("%q is not a release of PyTorch: write it as 2.6", version)
+}
+
+// before reports an older release.
+func (r Release) before(major, minor int) bool {
+	return r != Release{} && (r.Major < major || r.Major == major && r.Minor < minor)
+}
+
+// What differs between releases, as seen on recorded traces (1.13 on a CPU; 2.6
+// and 2.10 on CUDA) and in the sources between them.
+
+// savesMeanInput: mean over dimensions kept its input in 1.13.
+func (r Release) savesMeanInput() bool { return r.before(2, 0) }
+
+// accumulatesInPlace: gradients that meet are added into the older one where
+// nobody else holds it; 1.13 always made a third
+// (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
+func (r Release) accumulatesInPlace() bool { return !r.before(2, 0) }
+
+// releasesSelfFirst: saved tensors went in the order of the arguments in 1.13,
+// and go by name since.
+func (r Release) releasesSelfFirst() bool { return r.before(2, 0) }
+
+// slicesWhole: indexing with a full slice beside a tensor makes a view with a
+// backward of its own in 1.13.
+func (r Release) slicesWhole() bool { return r.before(2, 0) }
+
+// cachesInInferenceMode: autocast kept weights that it had cast in inference
+// mode until https://github.com/pytorch/pytorch/issues/158232.
+func (r Release) cachesInInferenceMode() bool { return r.before(2, 10) }

@@ -1,0 +1,126 @@
+package torch
+
+import (
+	"floodmark/account"
+	"floodmark/dtype"
+)
+
+// term is what bytes turn out to be for.
+type term uint8
+
+const (
+	termTemporaries term = iota
+	termActivations
+	termLogits
+	termWeights
+	termBuffers
+	termAdapters
+	termMasterCopy
+	termGradients
+	termOptimizerState
+	termInput
+	termKVCache
+	termWorkspace
+	termCount
+)
+
+func (t term) words() (account.TermID, account.Category) {
+	switch t {
+	case termActivations:
+		return account.TermActivations, account.CategoryActivation
+	case termLogits:
+		return account.TermLogits, account.CategoryLogits
+	case termWeights:
+		return account.TermWeights, account.CategoryParameter
+	case termBuffers:
+		return account.TermBuffers, account.CategoryBuffer
+	case termAdapters:
+		return account.TermAdapters, account.CategoryParameter
+	case termMasterCopy:
+		return account.TermMasterCopy, account.CategoryMasterCopy
+	case termGradients:
+		return account.TermGradients, account.CategoryGradient
+	case termOptimizerState:
+		return account.TermOptimizerState, account.CategoryOptimizerState
+	case termInput:
+		return account.TermInput, account.CategoryInput
+	case termKVCache:
+		return account.TermKVCache, account.CategoryKVCache
+	case termWorkspace:
+		return account.TermWorkspace, account.CategoryWorkspace
+	}
+	return account.TermTemporaries, account.CategoryTemporary
+}
+
+// made is a tensor that its maker holds.
+func (m *Machine) made(f dtype.Format, t term, shape []int64) Tensor {
+	i := m.empty(f, shape)
+	m.become(i.storage, t)
+	return Tensor{impl: i}
+}
+
+// Parameter is a weight; with grad it is trained.
+func (m *Machine) Parameter(f dtype.Format, grad bool, shape ...int64) Tensor {
+	p := m.made(f, termWeights, shape)
+	p.requiresGrad = grad
+	return p
+}
+
+// Adapter is a trained weight beside the model's own.
+func (m *Machine) Adapter(f dtype.Format, shape ...int64) Tensor {
+	p := m.made(f, termAdapters, shape)
+	p.requiresGrad = true
+	return p
+}
+
+// Buffer is a tensor of the model that is no parameter.
+func (m *Machine) Buffer(f dtype.Format, shape ...int64) Tensor { return m.made(f, termBuffers, shape) }
+
+// Input is a tensor that the program is given.
+func (m *Machine) Input(f dtype.Format, shape ...int64) Tensor { return m.made(f, termInput, shape) }
+
+// State is a tensor that an optimizer keeps.
+func (m *Machine) State(f dtype.Format, shape ...int64) Tensor {
+	return m.made(f, termOptimizerState, shape)
+}
+
+// MasterCopy is weights in a wider format beside the model's.
+func (m *Machine) MasterCopy(f dtype.Format, shape ...int64) Tensor {
+	return m.made(f, termMasterCopy, shape)
+}
+
+// AsLogits says that a tensor is logits, which have a row of their own.
+func (m *Machine) AsLogits(t Tensor) Tensor { m.become(t.storage, termLogits); return t }
+
+// AsState says that a tensor is an optimizer's.
+func (m *Machine) AsState(t Tensor) Tensor { m.become(t.storage, termOptimizerState); return t }
+
+// AsCache says that a tensor is keys and values kept for later positions.
+func (m *Machine) AsCache(t Tensor) Tensor { m.become(t.storage, termKVCache); return t }
+
+// GradOf gives a leaf a gradient of its own, as if backward had run before.
+func (m *Machine) GradOf(p Tensor) {
+	g := m.emptyLike(p.dtype, p.impl)
+	m.become(g.storage, termGradients)
+	p.grad = g
+}
+
+// Workspace gives the thread that runs the program (and the one that runs
+// backward) the workspace of cuBLAS, as a process has it that multiplied before.
+func (m *Machine) Workspace(backward bool) {
+	m.workspaceOf(forwardThread)
+	if backward {
+		m.workspaceOf(autogradThread)
+	}
+}
+
+func (m *Machine) workspaceOf(t thread) {
+	if m.workspaces[t] || m.device.Workspace == 0 {
+		return
+	}
+	m.workspaces[t] = true
+	m.allocate(m.device.Workspace, termWorkspace)
+}
+
+// GradientOf is the gradient of a leaf, for as long as the leaf has it.
+func (m *Machine) GradientOf(p Tensor) Tensor { return Tensor{impl: p.grad} }
