@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"floodmark/account"
 	"floodmark/advice"
 	"floodmark/dtype"
 	"floodmark/fit"
@@ -25,7 +26,7 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		return nil, nil
 	}
 	r := &record.Remedies{Rank: v.Rank, Phase: string(v.Phase), Term: string(v.Term)}
-	need := processIn(p.Accounts()[bindingAccount(p)], v.Phase)
+	need := p.binding(p, p.Accounts()[bindingAccount(p)])
 	if v.Value == fit.CannotTell {
 		r.Reading = record.Text(reading(p))
 		if !need.Known() || p.Request.Workload.Operation == workload.Load {
@@ -104,7 +105,7 @@ func (p *Prediction) option(s advice.Switch, c changed) option {
 			o.ReachesTerm = o.ReachesTerm || row.Term == string(v.Term)
 		}
 	}
-	before, after := processIn(a, v.Phase), processIn(b, v.Phase)
+	before, after := p.binding(p, a), p.binding(c.after, b)
 	o.low = before.Low() - after.Low()
 	o.LowMovedBytes = &o.low
 	most, known := before.High()
@@ -117,6 +118,16 @@ func (p *Prediction) option(s advice.Switch, c changed) option {
 		o.ShortBytes = &c.after.Verdict.Short
 	}
 	return o
+}
+
+// binding is what a prediction holds where this one's verdict binds: the process
+// of a class of ranks, or what all ranks put into main memory.
+func (p *Prediction) binding(of *Prediction, a account.Account) account.Figure {
+	if p.onHost {
+		need, _ := fit.HostNeed(of.accounts, p.Verdict.Phase)
+		return need
+	}
+	return processIn(a, p.Verdict.Phase)
 }
 
 // moved is the bytes by which the end falls that stands in the way: the low of

@@ -129,7 +129,11 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 	for _, c := range cards {
 		r := p.on(c)
 		accounts := made[p.kind(c)]
-		rows = append(rows, cardRow{card: c, capacity: memory(r).Total, verdict: p.judge(&c, accounts, r.budgets(accounts)), note: p.imitated(c)})
+		v := p.judge(&c, accounts, r.budgets(accounts))
+		if p.hostBinds(v) {
+			v = *p.Host
+		}
+		rows = append(rows, cardRow{card: c, capacity: memory(r).Total, verdict: v, note: p.imitated(c)})
 	}
 	slices.SortStableFunc(rows, cardRow.compare)
 	list := make([]record.CardVerdict, len(rows))

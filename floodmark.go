@@ -42,10 +42,12 @@ type Prediction struct {
 	Engine   estimate.Engine
 	Capacity *estimate.Capacity
 	Budgets  map[int]fit.Budget // by rank; empty without a card
-	Verdict  *fit.Verdict       // nil without a card
+	Verdict  *fit.Verdict       // nil without a card; that of main memory where it is the worse one
+	Host     *fit.Verdict       // of main memory; nil where the workload puts nothing there or declares none
 
 	plans    []parallel.RankPlan
 	accounts []account.Account // one a class of equal ranks
+	onHost   bool              // the verdict is that of main memory
 }
 
 // LoadModel reads the model at a path: a Hugging Face folder or its
@@ -61,6 +63,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r.Workload.Operation == "" {
 		r.Workload.Operation = workload.Load
 	}
+	r.Workload = r.Workload.Admitted()
 	if r.Model == nil {
 		m, err := LoadModel(r.ModelPath)
 		if err != nil {
@@ -149,11 +152,15 @@ func memory(r Request) estimate.Memory {
 // decide puts the requested card under every rank and asks for the verdict.
 func (p *Prediction) decide() {
 	r := p.Request
+	p.Host = p.judgeHost(p.accounts)
 	if r.Card == nil && r.Free == nil {
 		return
 	}
 	p.Budgets = r.budgets(p.accounts)
 	v := p.judge(r.Card, p.accounts, p.Budgets)
+	if p.onHost = p.hostBinds(v); p.onHost {
+		v = *p.Host
+	}
 	p.Verdict = &v
 }
 

@@ -25,6 +25,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 	if p.Capacity != nil {
 		r.Capacity = &record.Capacity{}
 	}
+	r.Host = p.hostRecord()
 	if p.Verdict != nil {
 		r.Verdict = verdictRecord(*p.Verdict)
 	}
@@ -49,6 +50,7 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 		warnings = append(warnings, a.Warnings...)
 	}
 	w := p.Request.Workload
+	warnings = append(warnings, admissionNotes(w)...)
 	operation := string(w.Operation)
 	engine := p.Engine.Name()
 	head := record.Head{

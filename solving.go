@@ -89,7 +89,8 @@ func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 // with is the request with one value of the field.
 func (r SolveRequest) with(value int64) Request {
 	q := r.Request
-	inputs := r.Workload.Inputs
+	q.Workload = q.Workload.Unadmitted(r.Field)
+	inputs := q.Workload.Inputs
 	if len(inputs) == 0 {
 		inputs = []workload.Input{{Name: "solve"}}
 	}

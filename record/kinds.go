@@ -18,6 +18,20 @@ type Estimate struct {
 	Cards  []CardVerdict `json:"cards"`
 	Shared *Shared       `json:"shared"` // several workloads on one device; null for one
 	Advice *Remedies     `json:"advice"` // what would make it fit; null where it fits or no card was named
+	Host   *Host         `json:"host"`   // null where nothing is put into main memory
+}
+
+// Host is what the ranks of a workload put into main memory, taken to be that of
+// one machine. It is no part of what a card holds; what the programs themselves
+// and the system hold there is not in it.
+type Host struct {
+	Phase         string   `json:"phase"` // in which it is most
+	Term          string   `json:"term"`
+	Bytes         *int64   `json:"bytes"`
+	LowBytes      *int64   `json:"low_bytes,omitempty"`
+	HighBytes     *int64   `json:"high_bytes,omitempty"`
+	CapacityBytes *int64   `json:"capacity_bytes"` // as declared; null where it was not
+	Verdict       *Verdict `json:"verdict"`        // null without a capacity
 }
 
 // Preparation is arithmetic before any model is chosen: a payload of weights,

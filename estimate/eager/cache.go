@@ -37,7 +37,8 @@ func (b *builder) cache(d dimensions) {
 	}
 	b.row(account.TermRecurrentState, account.CategoryRecurrentState, prefillSpan, last, recurrent)
 	if options.Offloaded {
-		b.bound(keys, prefillSpan, last, d.bounded(after.Host))
+		b.bound(keys, prefillSpan, prefillSpan, d.bounded(before.Host))
+		b.bound(keys, decodeSpan, decodeSpan, d.bounded(after.Host))
 	}
 	b.warnReserved(after)
 }

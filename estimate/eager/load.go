@@ -40,11 +40,30 @@ func (b *builder) load() {
 		}
 	}
 	b.notUnderstood(terms)
+	if term, ok := terms[account.CategoryParameter]; ok && offloaded {
+		b.bound(term, loadSpan, last, b.offloadable())
+	}
 	b.adapters()
 	if f := b.buffers(); b.how.maskBuffers || b.how.tables {
 		b.bound(b.once(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, last, f)
 	}
 	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, b.requested(temporaryFormula)), loadSpan, loadSpan, b.incoming())
+}
+
+// offloadable is what weights take in main memory that are offloaded: none, or up
+// to all of the rank's.
+func (b *builder) offloadable() account.Figure {
+	p := b.requested(weightsFormula)
+	p.Scope = account.Host
+	all := account.Exact(0, p)
+	for _, local := range b.in.Plan.Tensors {
+		all = account.Sum(p, all, local.Bytes(b.in.Model.Tensors[local.Tensor]))
+	}
+	high, known := all.High()
+	if !known {
+		return account.Unknown(all.Reason(), p)
+	}
+	return account.Between(0, high, p)
 }
 
 // weightsTerm is the term of a category of stored tensors.

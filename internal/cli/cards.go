@@ -18,14 +18,15 @@ import (
 
 // cardOptions are the flags that say which memory each rank may use.
 type cardOptions struct {
-	gpu, platform, capacity string
-	free                    []string
+	gpu, platform, capacity, host string
+	free                          []string
 }
 
 func (o *cardOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.gpu, "gpu", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
 	textFlag(f, &o.platform, "platform", "where the card is used: linux, wsl or windows (default: any of them)")
 	textFlag(f, &o.capacity, "capacity", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
+	textFlag(f, &o.host, "host-capacity", "`bytes` of main memory that the ranks may use together, for what is offloaded (256GiB)")
 	textsFlag(f, &o.free, "free", "`bytes` that are free on each device, or on that of one rank (60GiB, cuda:1=60.33GiB); may be given several times")
 }
 
@@ -52,12 +53,29 @@ func (o *cardOptions) settle(file *workload.File, r *floodmark.Request) error {
 			return err
 		}
 	}
+	if o.host != "" {
+		if r.Workload.Host, err = memory("--host-capacity", o.host); err != nil {
+			return err
+		}
+	}
 	free := o.free
 	if len(free) == 0 && file.Free != "" {
 		free = []string{file.Free}
 	}
 	r.Free, err = freeBytes(free)
 	return err
+}
+
+// memory is a positive number of bytes.
+func memory(flag, text string) (int64, error) {
+	n, err := bytesize.Parse(text)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%q is no memory", text)
+	}
+	if err != nil {
+		return 0, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
+	}
+	return n, nil
 }
 
 // withCapacity puts a declared total in place of what is known of the card.

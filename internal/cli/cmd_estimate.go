@@ -62,6 +62,9 @@ assume. That is a preparation, not a proof that anything fits.`,
 			if len(document.Cards) > 0 {
 				return cardsExit(document.Cards)
 			}
+			if document.Verdict == nil && document.Host != nil {
+				return verdictExit(document.Host.Verdict)
+			}
 			return verdictExit(document.Verdict)
 		},
 	}

@@ -89,7 +89,7 @@ func (q quantity) ends() (low, high int64) {
 const (
 	barLow     = "█" // needed at least
 	barHigh    = "▒" // needed at most
-	barLine    = "│" // what the card has at least
+	barLine    = "│" // what there is at least
 	barUnknown = "?" // and nobody can say how much more
 	barBeyond  = "›" // the need goes on beyond the bar
 )
@@ -152,7 +152,7 @@ func legend(rows []barRow) string {
 		text += "  " + barUnknown + " nobody can say"
 	}
 	if line {
-		text += "  " + barLine + " what the card has"
+		text += "  " + barLine + " what there is"
 	}
 	return text
 }
@@ -172,7 +172,10 @@ func rankBars(b *strings.Builder, e *record.Estimate, s Style) {
 			left++
 		}
 	}
-	if len(rows) == 0 || len(e.Ranks) == 1 && e.Ranks[0].Device == nil {
+	if e.Host != nil {
+		rows = append(rows, hostBar(*e.Host))
+	}
+	if len(rows) == 0 || len(rows) == 1 && e.Ranks[0].Device == nil {
 		return
 	}
 	b.WriteString("\n")
@@ -180,6 +183,15 @@ func rankBars(b *strings.Builder, e *record.Estimate, s Style) {
 	if left > 0 {
 		b.WriteString(paragraph(s, "  ", bytesize.Group(int64(left))+" more classes of ranks need no more than these; --json has them"))
 	}
+}
+
+// hostBar is what all ranks put into main memory.
+func hostBar(h record.Host) barRow {
+	row := barRow{name: "main memory", need: quantity{h.Bytes, h.LowBytes, h.HighBytes}, has: quantity{exact: h.CapacityBytes}, where: h.Phase}
+	if h.Verdict != nil {
+		row.verdict = h.Verdict.Value
+	}
+	return row
 }
 
 // mostBars is how many bars are drawn.
