@@ -22,12 +22,16 @@ import (
 // declared, else the whole of the card.
 func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
 	budgets := map[int]fit.Budget{}
+	var whole fit.Budget
+	if r.Card != nil {
+		whole = budget(*r.Card, r.Platform)
+	}
 	for _, a := range accounts {
 		for _, rank := range a.Ranks {
 			if free, ok := r.freeOn(rank); ok {
 				budgets[rank] = freeBudget(r.Card, rank, free)
 			} else if r.Card != nil {
-				budgets[rank] = budget(*r.Card, r.Platform)
+				budgets[rank] = whole
 			}
 		}
 	}

@@ -157,7 +157,11 @@ func (p *Prediction) decide() {
 		return
 	}
 	p.Budgets = r.budgets(p.accounts)
-	v := p.judge(r.Card, p.accounts, p.Budgets)
+	judged := p.accounts
+	if r.Free == nil { // equal cards under equal ranks have one answer
+		judged = firstRanks(judged)
+	}
+	v := p.judge(r.Card, judged, p.Budgets)
 	if p.onHost = p.hostBinds(v); p.onHost {
 		v = *p.Host
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"floodmark/account"
 	"floodmark/fit"
 	"floodmark/parallel"
 	"floodmark/record"
@@ -75,7 +76,7 @@ func solveLayout(ctx context.Context, r SolveRequest) (*Solved, error) {
 	for _, mesh := range layouts(r.Field, r.Workload.Mesh) {
 		q := r.Request
 		q.Workload.Mesh = mesh
-		p, err := Estimate(ctx, q)
+		p, err := r.ask(ctx, q)
 		var broken *parallel.NotSupportedError
 		switch {
 		case errors.As(err, &broken):
@@ -95,6 +96,10 @@ func solveLayout(ctx context.Context, r SolveRequest) (*Solved, error) {
 		if p.Verdict.Value == fit.CannotTell && s.OpenValue == nil {
 			s.OpenValue, shown = &n, p
 		}
+		if hopeless(p) {
+			s.LimitReason = reason(*p.Verdict)
+			break
+		}
 		s.LimitReason = fmt.Sprintf("with tensor_parallel %d and pipeline_parallel %d %s", max(1, mesh.TensorParallel), max(1, mesh.PipelineParallel), reason(*p.Verdict))
 		if shown == nil {
 			shown = p
@@ -107,6 +112,16 @@ func solveLayout(ctx context.Context, r SolveRequest) (*Solved, error) {
 		s.LimitReason = "one is the fewest"
 	}
 	return &Solved{Field: r.Field, Prediction: shown, Solution: s}, nil
+}
+
+// hopeless reports an answer that more ranks do not change: nobody can tell
+// because of a card whose capacity is not known, or of a term that has no high
+// whatever the layout. What ranks tell each other depends on the layout.
+func hopeless(p *Prediction) bool {
+	v := p.Verdict
+	capacity := p.Budgets[v.Rank].Capacity
+	need := processIn(p.Accounts()[bindingAccount(p)], v.Phase)
+	return v.Value == fit.CannotTell && (capacity.Low() <= 0 || !need.Known() && v.Term != account.TermCommunication)
 }
 
 // reason is why a verdict is what it is.

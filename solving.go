@@ -22,6 +22,16 @@ type SolveRequest struct {
 	// CacheRoom is the bytes for the cache on the limiting rank. Where it is
 	// given, the answer is how many whole payloads it holds, and no card is asked.
 	CacheRoom int64
+
+	estimate func(context.Context, Request) (*Prediction, error) // nil for Estimate
+}
+
+// ask is an estimate, or one that is known already.
+func (r SolveRequest) ask(ctx context.Context, q Request) (*Prediction, error) {
+	if r.estimate != nil {
+		return r.estimate(ctx, q)
+	}
+	return Estimate(ctx, q)
 }
 
 // Solved is the answer, with the prediction at it.
@@ -29,6 +39,7 @@ type Solved struct {
 	Field      workload.Dimension
 	Prediction *Prediction
 	Solution   record.Solution
+	Cards      []record.CardSolution // one a card, where every card was asked for
 }
 
 // SolvableFields lists the dimensions that can be solved for.
@@ -61,7 +72,7 @@ func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 	}
 	high, limit := r.highest()
 	judge := func(ctx context.Context, value int64) (fit.Verdict, error) {
-		p, err := Estimate(ctx, r.with(value))
+		p, err := r.ask(ctx, r.with(value))
 		if err != nil {
 			return fit.Verdict{}, err
 		}
@@ -71,7 +82,7 @@ func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := Estimate(ctx, r.with(max(s.Value, 1)))
+	p, err := r.ask(ctx, r.with(max(s.Value, 1)))
 	if err != nil {
 		return nil, err
 	}
@@ -133,46 +144,61 @@ func limitReason(s solve.Solution, high int64, limit string) string {
 }
 
 // solveRoom counts the payloads of the limiting rank: the one whose cache of one
-// sequence is the largest. For lengths it counts positions instead.
+// sequence is the largest, the states of recurrent layers included.
 func solveRoom(ctx context.Context, r SolveRequest) (*Solved, error) {
-	p, err := Estimate(ctx, r.with(1))
-	if err != nil {
-		return nil, err
-	}
-	payload, rank := account.Figure{}, 0
-	for _, a := range p.Accounts() {
-		f := heldIn(a, account.PhaseDecode)[account.TermKVCache]
-		if f.Low() > payload.Low() || payload.Status() == account.StatusUnknown {
-			payload, rank = f, a.Ranks[0]
-		}
-	}
-	each, exact := payload.IsExact()
-	if !exact {
-		return nil, &SettingsError{fmt.Errorf("the cache of one %s is not known to the byte: %s", singular(r.Field), payload.Reason())}
-	}
 	if r.Field != workload.Sequences {
 		return nil, &SettingsError{errors.New("--cache-room counts sequences: solve sequences, with --context and --generated")}
 	}
-	count, left, err := solve.Payloads(r.CacheRoom, each)
+	p, err := r.ask(ctx, r.with(1))
+	if err != nil {
+		return nil, err
+	}
+	payload, rank := p.keptOfOne()
+	most, known := payload.High()
+	switch {
+	case !known:
+		return nil, &SettingsError{fmt.Errorf("what one sequence keeps is not known: %s", payload.Reason())}
+	case most == 0:
+		return nil, &SettingsError{errors.New("one sequence keeps nothing on any rank, because no layer caches a position or there is none: a room for it bounds nothing (solve sequences on a --gpu)")}
+	}
+	s := record.Solution{Field: string(r.Field), RoomBytes: &r.CacheRoom,
+		LimitReason: fmt.Sprintf("rank %d holds %s for each sequence, before any rounding to blocks", rank, bytesize.Format(most, bytesize.Suggest(most)))}
+	count, left, err := solve.Payloads(r.CacheRoom, most)
 	if err != nil {
 		return nil, &SettingsError{err}
 	}
-	return &Solved{Field: r.Field, Prediction: p, Solution: record.Solution{
-		Field: string(r.Field), Value: &count, OpenValue: &count, RemainderBytes: &left, PayloadBytes: &each, RoomBytes: &r.CacheRoom,
-		LimitReason: fmt.Sprintf("rank %d holds %s for each sequence, before any rounding to blocks", rank, bytesize.Format(each, bytesize.Suggest(each))),
-	}}, nil
+	open := count
+	s.Value, s.OpenValue = &count, &open
+	if each, exact := payload.IsExact(); exact {
+		s.PayloadBytes, s.RemainderBytes = &each, &left
+		return &Solved{Field: r.Field, Prediction: p, Solution: s}, nil
+	}
+	s.LimitReason = fmt.Sprintf("rank %d holds %s to %s for each sequence, before any rounding to blocks: the format of its recurrent states is the engine's choice",
+		rank, bytesize.Format(payload.Low(), bytesize.Suggest(most)), bytesize.Format(most, bytesize.Suggest(most)))
+	if open, _, err = solve.Payloads(r.CacheRoom, max(1, payload.Low())); err != nil {
+		return nil, &SettingsError{err}
+	}
+	return &Solved{Field: r.Field, Prediction: p, Solution: s}, nil
 }
 
-func singular(d workload.Dimension) string {
-	if d == workload.Sequences {
-		return "sequence"
+// keptOfOne is what the limiting rank keeps by the end of decode, and which rank
+// that is.
+func (p *Prediction) keptOfOne() (account.Figure, int) {
+	var most account.Figure
+	rank := -1
+	for _, a := range p.Accounts() {
+		held := heldIn(a, account.PhaseDecode)
+		f := account.Sum(account.Provenance{}, held[account.TermKVCache], held[account.TermRecurrentState])
+		if rank < 0 || f.Low() > most.Low() {
+			most, rank = f, a.Ranks[0]
+		}
 	}
-	return "position"
+	return most, rank
 }
 
 // Record is the solution with the estimate at it.
 func (s *Solved) Record(tool record.Tool) any {
-	r := &record.Solve{Estimate: *s.Prediction.Record(tool).(*record.Estimate), Solution: s.Solution}
+	r := &record.Solve{Estimate: *s.Prediction.Record(tool).(*record.Estimate), Solution: s.Solution, ByCard: s.Cards}
 	r.Kind = record.KindSolve
 	return r
 }

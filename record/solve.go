@@ -5,6 +5,20 @@ package record
 type Solve struct {
 	Estimate
 	Solution Solution `json:"solution"`
+	// ByCard is the answer for every card, where it was asked for.
+	ByCard []CardSolution `json:"by_card"`
+}
+
+// CardSolution is the answer on one card of the catalogue under every rank.
+type CardSolution struct {
+	ID                string  `json:"id"`
+	Name              *string `json:"name"`
+	ReportedBytes     *int64  `json:"reported_bytes"`
+	ReportedLowBytes  *int64  `json:"reported_low_bytes,omitempty"`
+	ReportedHighBytes *int64  `json:"reported_high_bytes,omitempty"`
+	Value             *int64  `json:"value"`
+	OpenValue         *int64  `json:"open_value"`
+	LimitReason       string  `json:"limit_reason"`
 }
 
 // Solution is the answer. Where no value is known to fit, value is null; open is

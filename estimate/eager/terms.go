@@ -178,13 +178,10 @@ const maskAlignment = 16
 // transformers makes booleans (sdpa_mask of
 // https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/masking_utils.py),
 // for each kind of layer its own, of which PyTorch makes a mask in the model's
-// format, and a padded copy where rows are no such multiple.
-func (w *work) converted() int64 {
-	if w.d.context%maskAlignment != 0 {
-		return 2 * w.width
-	}
-	return w.width
-}
+// format, and a padded copy where rows are no such multiple. A context is the
+// longest of a workload: one that is shorter by a position is padded, so that the
+// copy is charged to a multiple too.
+func (w *work) converted() int64 { return 2 * w.width }
 
 // longest is the positions of one sequence at the end; 0 where they overflow,
 // which the cache says.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,12 +19,13 @@ import (
 
 // cardOptions are the flags that say which memory each rank may use.
 type cardOptions struct {
-	gpu, platform, capacity, host string
-	free                          []string
+	gpu, card, platform, capacity, host string
+	free                                []string
 }
 
 func (o *cardOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.gpu, "gpu", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
+	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")
 	textFlag(f, &o.platform, "platform", "where the card is used: linux, wsl or windows (default: any of them)")
 	textFlag(f, &o.capacity, "capacity", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
 	textFlag(f, &o.host, "host-capacity", "`bytes` of main memory that the ranks may use together, for what is offloaded (256GiB)")
@@ -140,19 +142,21 @@ func deviceIndex(flag, text string) (int, error) {
 	return n, nil
 }
 
-// everyCard is the value of --card that asks for the whole catalogue.
+// everyCard is the value of --card or --gpu that asks for the whole catalogue.
 const everyCard = "all"
 
-// chosenCard reads --card: a name is another way to say --gpu.
-func (o *estimateOptions) chosenCard() error {
+// chosenCard reads --card: a name is another way to say --gpu, and all in either
+// asks for every card.
+func (o *cardOptions) chosenCard() error {
 	switch {
-	case o.card == "":
-		return nil
-	case o.gpu != "":
+	case o.card != "" && o.gpu != "":
 		return &usageError{err: errors.New("--card and --gpu both name a card")}
+	case o.gpu == everyCard:
+		o.gpu, o.card = "", everyCard
 	case o.card != everyCard:
-		o.gpu, o.card = o.card, ""
-	case o.capacity != "" || len(o.free) > 0:
+		o.gpu, o.card = cmp.Or(o.card, o.gpu), ""
+	}
+	if o.card == everyCard && (o.capacity != "" || len(o.free) > 0) {
 		return &usageError{err: errors.New("--card all asks for every card as it is: --capacity and --free are of one card")}
 	}
 	return nil

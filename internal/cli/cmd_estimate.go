@@ -19,7 +19,7 @@ type estimateOptions struct {
 	parameters        string
 	bits              string
 	reserveGiB        string
-	card, share       string
+	share             string
 }
 
 func newEstimate(s *session) *cobra.Command {
@@ -75,7 +75,6 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f.BoolVar(&s.everyRank, "every-rank", false, "list the terms of every kind of rank, not of the one that limits alone")
 	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4) and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
-	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")
 	textFlag(f, &o.share, "share", "several workloads, each a process of its own, on one `device` (cuda:0)")
 	textFlag(f, &o.parameters, "parameters", "no model: a `count` of parameters in one uniform format")
 	textFlag(f, &o.bits, "bits", "with --parameters: `bits` of one parameter")

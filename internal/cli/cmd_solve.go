@@ -27,10 +27,13 @@ fewest ranks that fit.
 With --cache-room it counts how many whole payloads of one sequence a room on the
 limiting rank holds, and what is left of it.
 
+With --card all it answers for every card of the catalogue.
+
 With --matrix and no FIELD it answers for every combination of two of them, in
 doubling steps.`,
 		Example: `  floodmark solve context ./Llama-3.1-70B --generated 1024 --sequences 32 --tensor-parallel 8 --gpu h100
   floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB
+  floodmark solve sequences llama-3.1-8b --context 8192 --generated 1024 --card all
   floodmark solve gpus ./Llama-3.1-70B --context 8192 --generated 1024 --sequences 32 --gpu h100
   floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
 		Args: takes(1, 2, "a field and a model"),
@@ -52,7 +55,7 @@ doubling steps.`,
 			if err := s.answer(document); err != nil {
 				return err
 			}
-			return solveExit(document.Solution)
+			return solveExit(document)
 		},
 	}
 	o.addFlags(cmd)
@@ -65,9 +68,15 @@ func (s *session) solve(cmd *cobra.Command, o *workOptions, room, grid string, a
 	if (grid != "") != (len(args) == 1) {
 		return nil, &usageError{err: errors.New("solve takes a FIELD and a MODEL, or a MODEL and --matrix"), hint: "see: floodmark solve --help"}
 	}
+	if err := o.chosenCard(); err != nil {
+		return nil, err
+	}
 	request, err := s.request(cmd, o, args[len(args)-1])
 	if err != nil {
 		return nil, err
+	}
+	if o.card == everyCard && grid != "" {
+		return nil, &usageError{err: errors.New("a matrix is of one card, and --card all asks for every card")}
 	}
 	if grid != "" {
 		rows, columns, err := axes(grid)
@@ -85,12 +94,18 @@ func (s *session) solve(cmd *cobra.Command, o *workOptions, room, grid string, a
 			return nil, &usageError{err: fmt.Errorf("--cache-room: %w", err)}
 		}
 	}
+	if o.card == everyCard {
+		return floodmark.SolveOnEveryCard(cmd.Context(), ask)
+	}
 	return floodmark.Solve(cmd.Context(), ask)
 }
 
 // solveExit is 3 when no value fits, and 4 when none is known to.
-func solveExit(s record.Solution) error {
+func solveExit(d *record.Solve) error {
+	s := d.Solution
 	switch {
+	case len(d.ByCard) > 0:
+		return everySolutionExit(d.ByCard)
 	case len(s.Matrix) > 0:
 		return matrixExit(s.Matrix)
 	case s.Value != nil:
@@ -109,6 +124,21 @@ func matrixExit(points []record.Point) error {
 		case "fits":
 			return nil
 		case "cannot_tell":
+			exit = exitCannotTell
+		}
+	}
+	return &verdictError{exit}
+}
+
+// everySolutionExit is 3 when a value fits on no card, and 4 when none is known
+// to.
+func everySolutionExit(cards []record.CardSolution) error {
+	exit := exitDoesNotFit
+	for _, c := range cards {
+		switch {
+		case c.Value != nil:
+			return nil
+		case c.OpenValue != nil:
 			exit = exitCannotTell
 		}
 	}

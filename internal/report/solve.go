@@ -14,6 +14,10 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 		matrix(b, d, s)
 		return
 	}
+	if len(d.ByCard) > 0 {
+		byCard(b, d, s)
+		return
+	}
 	name := strings.ReplaceAll(solution.Field, "_", " ")
 	not, open := "not more because ", "up to %s cannot be excluded"
 	if solution.Smallest {
@@ -52,4 +56,39 @@ func solvedFor(d *record.Solve) string {
 		}
 	}
 	return where
+}
+
+// byCard is the answer for every card: a row each, the smallest card first.
+func byCard(b *strings.Builder, d *record.Solve, s Style) {
+	name := words(d.Solution.Field)
+	b.WriteString(paragraph(s, "  ", name+" · "+text(d.Model.Name)+" · engine "+d.Engine.Name) + "\n")
+	unit := bytesize.GiB
+	if s.Unit != nil {
+		unit = *s.Unit
+	}
+	open := "cannot be excluded up to"
+	if d.Solution.Smallest {
+		open = "cannot be excluded from"
+	}
+	g := grid{columns: []column{{title: "card, " + unit.String()}, {title: "reports", align: right}, {title: name, align: right}, {title: open, align: right}}}
+	fits, unsure := 0, 0
+	for _, c := range d.ByCard {
+		value, rest := "none", ""
+		switch {
+		case c.Value != nil:
+			fits++
+			value = bytesize.Group(*c.Value)
+		case c.OpenValue != nil:
+			unsure++
+			value = unknown
+		}
+		if c.OpenValue != nil && (c.Value == nil || *c.Value != *c.OpenValue) {
+			rest = bytesize.Group(*c.OpenValue)
+		}
+		g.row(c.ID, quantity{c.ReportedBytes, c.ReportedLowBytes, c.ReportedHighBytes}.number(unit), value, rest)
+	}
+	b.WriteString(g.render(s) + "\n")
+	b.WriteString(paragraph(s, "  ", fmt.Sprintf("of %s some %s fits on %d, and of %d nobody can tell; --gpu NAME says what limits it",
+		count(len(d.ByCard), "card"), name, fits, unsure)))
+	warnings(b, d.Warnings, s)
 }
