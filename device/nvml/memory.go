@@ -58,8 +58,8 @@ func none(counter string, s status) device.Memory {
 // so that the numbers decide: with it, free and used make up the total.
 func whole(info memoryV2) device.Memory {
 	m := device.Memory{
-		Total: figure(info.Total, observed("NVML total")), Reserved: figure(info.Reserved, observed("NVML reserved")),
-		Free: figure(info.Free, observed("NVML free")), Used: figure(info.Used, observed("NVML used")),
+		Total: device.Bytes(info.Total, observed("NVML total")), Reserved: device.Bytes(info.Reserved, observed("NVML reserved")),
+		Free: device.Bytes(info.Free, observed("NVML free")), Used: device.Bytes(info.Used, observed("NVML used")),
 	}
 	total, known := m.Total.IsExact()
 	if !known {
@@ -183,7 +183,7 @@ func (r *reader) entries(buffer []byte, n int) ([]device.Process, bool) {
 			pid := binary.NativeEndian.Uint32(entry)
 			sensible = sensible && pid > 0 && pid <= largestPID
 			p := account.Provenance{Origin: account.Observed, Scope: account.Process, Counter: "NVML usedGpuMemory"}
-			list = append(list, device.Process{PID: int(pid), Bytes: figure(binary.NativeEndian.Uint64(entry[8:]), p)})
+			list = append(list, device.Process{PID: int(pid), Bytes: device.Bytes(binary.NativeEndian.Uint64(entry[8:]), p)})
 		}
 		if sensible {
 			return list, true

@@ -1,24 +1,6 @@
 package nvml
 
-import (
-	"fmt"
-
-	"floodmark/account"
-)
-
-// The least of the values that mean nothing: DCGM's blank, not found, not
-// supported and not permissioned, which are 0x7ffffffffffffff0 and the next three
-// (https://github.com/NVIDIA/DCGM/blob/v4.2.3/dcgmlib/dcgm_structs.h#L61), and
-// NVML's NVML_VALUE_NOT_AVAILABLE, which is −1. No memory is as large.
-const leastBlank = 0x7ffffffffffffff0
-
-// figure is a count of bytes that the library gave.
-func figure(bytes uint64, p account.Provenance) account.Figure {
-	if bytes >= leastBlank {
-		return account.Unknown(p.Counter+" is not available here", p)
-	}
-	return account.Exact(int64(bytes), p)
-}
+import "fmt"
 
 // status is a nvmlReturn_t.
 type status int32
