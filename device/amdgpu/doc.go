@@ -1,7 +1,8 @@
-// Package amdgpu reads the cards of this machine through the amdgpu kernel
-// driver's files.
+// Package amdgpu reads AMD's devices of this machine through the files of the
+// amdgpu kernel driver: /sys/class/drm for memory, /sys/class/kfd for what ROCm
+// sees and for the processes that compute.
 //
-// In: nothing but the machine. Out: readings of package device: total and used
-// bytes, and the processes that own them. It must not know of models, runs or
-// verdicts.
+// In: a root, "/" but in tests. Out: a [device.Reader]. A file that is missing
+// or holds something else leaves its value unknown. It must not know of models,
+// runs or verdicts.
 package amdgpu
