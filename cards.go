@@ -119,7 +119,8 @@ func (p *Prediction) computes() []dtype.Format {
 // every rank: first those that it fits on, the smallest in front. The answer for
 // a card is that of [Estimate] with it. Accounts are made once for each
 // architecture, because that is all of a card that they depend on; an engine
-// that fills its budget makes them for each card.
+// that fills its budget makes them for each card, and so does training, whose
+// caches give way to the card.
 func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, error) {
 	cards, err := device.Catalogue()
 	if err != nil {
@@ -156,7 +157,7 @@ func (p *Prediction) on(c device.Card) Request {
 
 // kind is equal for cards on which the accounts are equal.
 func (p *Prediction) kind(c device.Card) string {
-	if p.Capacity != nil {
+	if p.Capacity != nil || trains(p.Request.Workload.Operation) {
 		return c.ID
 	}
 	return c.Arch

@@ -10,6 +10,7 @@ import (
 	"floodmark/device"
 	"floodmark/estimate"
 	"floodmark/estimate/eager"
+	"floodmark/estimate/training"
 	"floodmark/fit"
 	"floodmark/model"
 	"floodmark/model/load"
@@ -78,6 +79,9 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err := errors.Join(checked(r.Workload), r.devices()); err != nil {
 		return nil, err
 	}
+	if r, err = r.trained(); err != nil {
+		return nil, err
+	}
 	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
@@ -100,7 +104,7 @@ func (p *Prediction) predict(ctx context.Context, m estimate.Memory) ([]account.
 		if err != nil {
 			return nil, nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
-		run, err := replay.Simulate(ctx, result.Timeline, replay.DefaultOptions())
+		run, err := lay(ctx, result.Timeline, m)
 		if err != nil {
 			return nil, nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}
@@ -120,8 +124,14 @@ func Engines() []string {
 func engine(w workload.Workload) (estimate.Engine, error) {
 	switch w.Engine.Name {
 	case "", "eager", "transformers", "autoawq", "autogptq":
+		if trains(w.Operation) {
+			return training.Engine{}, nil
+		}
 		return eager.Engine{}, nil
 	case "serving", "vllm", "sglang", "tensorrt_llm", "tgi":
+		if trains(w.Operation) {
+			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
+		}
 		return eager.Serving{}, nil
 	}
 	return nil, &SettingsError{fmt.Errorf("the engine %q is not known; known are %s", w.Engine.Name, strings.Join(Engines(), ", "))}

@@ -1,6 +1,7 @@
 package floodmark
 
 import (
+	"cmp"
 	"slices"
 
 	"floodmark/account"
@@ -22,6 +23,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 		row.Bytes, row.LowBytes, row.HighBytes = record.Interval(a.Bytes)
 		r.Adapters = append(r.Adapters, row)
 	}
+	r.Training = p.training()
 	if p.Capacity != nil {
 		r.Capacity = &record.Capacity{}
 	}
@@ -129,7 +131,11 @@ func (p *Prediction) rank(a account.Account) record.Rank {
 		r.Verdict = verdictRecord(v)
 	}
 	for _, phase := range a.Phases {
-		r.Phases = append(r.Phases, phaseRecord(phase))
+		row := phaseRecord(phase)
+		if b, ok := p.Budgets[a.Ranks[0]]; ok {
+			row.Verdict = verdictRecord(fit.DecidePhase(fit.Calculated, a, phase, b))
+		}
+		r.Phases = append(r.Phases, row)
 	}
 	r.Peak = peakRecord(a)
 	return r
@@ -143,7 +149,7 @@ func deviceRecord(b fit.Budget) *record.Device {
 }
 
 func phaseRecord(phase account.Phase) record.Phase {
-	r := record.Phase{Name: string(phase.ID), Step: phase.Step}
+	r := record.Phase{Name: string(phase.ID), Step: phase.Step, MicroBatch: phase.Micro}
 	of := func(s account.Scope) account.Figure { return phase.Peak(s).Figure }
 	r.PeakRequestedBytes, r.PeakRequestedLowBytes, r.PeakRequestedHighBytes = record.Interval(of(account.Requested))
 	r.PeakAllocatedBytes, r.PeakAllocatedLowBytes, r.PeakAllocatedHighBytes = record.Interval(of(account.Allocated))
@@ -151,6 +157,8 @@ func phaseRecord(phase account.Phase) record.Phase {
 	r.ProcessBytes, r.ProcessLowBytes, r.ProcessHighBytes = record.Interval(of(account.Process))
 	r.DeviceBytes, r.DeviceLowBytes, r.DeviceHighBytes = record.Interval(of(account.Device))
 	r.HostBytes, r.HostLowBytes, r.HostHighBytes = record.Interval(of(account.Host))
+	r.StartAllocatedBytes, r.StartAllocatedLowBytes, r.StartAllocatedHighBytes = record.Interval(phase.Start.Allocated)
+	r.EndAllocatedBytes, r.EndAllocatedLowBytes, r.EndAllocatedHighBytes = record.Interval(phase.End.Allocated)
 	var least int64
 	for _, peak := range phase.Peaks {
 		if peak.Figure.Scope != account.Host {
@@ -163,12 +171,16 @@ func phaseRecord(phase account.Phase) record.Phase {
 
 // highest is the phase in which the widest accounted scope stands highest: by
 // its low, because unknown highs do not compare. Of phases that stand equally
-// high, the later one holds what came before it.
+// high, because the allocator keeps what one of them freed, it is the one that
+// allocates more, else the later one, which holds what came before it.
 func highest(a account.Account) (account.Phase, bool) {
 	var top account.Phase
 	found := false
 	for _, phase := range a.Phases {
-		if !found || phase.Peak(account.Process).Figure.Low() >= top.Peak(account.Process).Figure.Low() {
+		of := func(s account.Scope) int {
+			return cmp.Compare(phase.Peak(s).Figure.Low(), top.Peak(s).Figure.Low())
+		}
+		if !found || cmp.Or(of(account.Process), of(account.Allocated)) >= 0 {
 			top, found = phase, true
 		}
 	}
@@ -180,7 +192,7 @@ func peakRecord(a account.Account) *record.RankPeak {
 	if !found {
 		return nil
 	}
-	r := &record.RankPeak{Phase: string(phase.ID), Scope: string(account.Process)}
+	r := &record.RankPeak{Phase: string(phase.ID), Step: phase.Step, Scope: string(account.Process)}
 	r.Bytes, r.LowBytes, r.HighBytes = record.Interval(phase.Peak(account.Process).Figure)
 	r.Composition = shareRecords(a, phase)
 	return r
@@ -237,7 +249,7 @@ func termRecords(a account.Account, formulas []account.Formula) []record.Term {
 
 func verdictRecord(v fit.Verdict) *record.Verdict {
 	r := &record.Verdict{Value: string(v.Value), Basis: string(v.Basis), Rank: v.Rank,
-		Phase: record.Text(string(v.Phase)), Term: record.Text(string(v.Term)), Reasons: slices.Clone(v.Reasons)}
+		Phase: record.Text(string(v.Phase)), Step: v.Step, Term: record.Text(string(v.Term)), Reasons: slices.Clone(v.Reasons)}
 	r.HeadroomBytes, r.HeadroomLowBytes, r.HeadroomHighBytes = record.Interval(v.Headroom)
 	return r
 }

@@ -83,6 +83,7 @@ type Input struct {
 type Phase struct {
 	ID         PhaseID
 	Step       int // 1 is the first; 0 where steps mean nothing
+	Micro      int // micro-batch of an accumulated step, from 1; 0 elsewhere
 	Input      int // index into Account.Inputs, −1 for none
 	Start, End Levels
 	Peaks      []Peak  // at most one a scope; the scope is the figure's

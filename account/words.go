@@ -130,6 +130,12 @@ const (
 	TermGradients            TermID = "gradients"
 	TermMasterCopy           TermID = "master_copy"
 	TermOptimizerState       TermID = "optimizer_state"
+	TermPagedState           TermID = "paged_optimizer_state"  // in managed memory
+	TermLoadedState          TermID = "loaded_optimizer_state" // of a checkpoint, while it is taken over
+	TermAutocastCache        TermID = "autocast_cache"
+	TermKeptPredictions      TermID = "kept_predictions"
+	TermKeptOnHost           TermID = "kept_predictions_on_host"
+	TermGathered             TermID = "gathered_copy"
 	TermActivations          TermID = "activations"
 	TermTemporaries          TermID = "temporaries"
 	TermLogits               TermID = "logits"

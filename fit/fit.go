@@ -3,6 +3,7 @@ package fit
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -34,6 +35,7 @@ type Verdict struct {
 	Basis    Basis
 	Rank     int
 	Phase    account.PhaseID
+	Step     int // of the phase; 0 where steps mean nothing
 	Term     account.TermID
 	Headroom account.Figure // capacity less the process's peak on that rank; negative when it does not fit
 	Short    int64          // bytes that are lacking at least; 0 unless it does not fit
@@ -64,10 +66,21 @@ func Decide(basis Basis, accounts []account.Account, budgets map[int]Budget) Ver
 	return worst.Verdict
 }
 
+// DecidePhase answers for one phase of a rank by itself.
+func DecidePhase(basis Basis, a account.Account, phase account.Phase, budget Budget) Verdict {
+	v := decidePhase(a, phase, budget)
+	v.Basis = basis
+	if len(a.Ranks) > 0 {
+		v.Rank = a.Ranks[0]
+	}
+	return v
+}
+
 // judgement is a verdict, and the least that its process must hold.
 type judgement struct {
 	Verdict
 	least int64
+	open  bool // a term of that phase is unknown
 }
 
 // worse orders judgements: what cannot run, then what does not fit, then what
@@ -88,11 +101,12 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 	}
 	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
-		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low()}
+		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), hasOpen(phase)}
 		j.Rank = rank
 		// Of phases that need the same, a run dies in the first; what is open is
 		// open in the last, which holds what came before it.
-		if i == 0 || j.worse(answer) || (!answer.worse(j) && j.Value != DoesNotFit) {
+		// Of those that nobody can tell, one with an open term of its own says why.
+		if i == 0 || j.worse(answer) || (!answer.worse(j) && j.Value != DoesNotFit && (j.open || !answer.open)) {
 			answer = j
 		}
 	}
@@ -105,7 +119,7 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict {
 	device := account.Provenance{Origin: account.Calculated, Scope: account.Device}
 	all := account.Sum(device, phase.Peak(account.Process).Figure, budget.Others)
-	v := Verdict{Value: CannotTell, Phase: phase.ID, Headroom: budget.Capacity.Minus(all, device)}
+	v := Verdict{Value: CannotTell, Phase: phase.ID, Step: phase.Step, Headroom: budget.Capacity.Minus(all, device)}
 	highest, bounded := budget.Capacity.High()
 	if bounded {
 		if peak, least, over := above(phase, budget, highest); over {
@@ -206,6 +220,11 @@ func tooMuch(phase account.Phase, need account.Figure, budget Budget, highest in
 }
 
 func show(bytes int64) string { return bytesize.Format(bytes, bytesize.GiB) }
+
+// hasOpen reports a phase of which a term is unknown.
+func hasOpen(phase account.Phase) bool {
+	return slices.ContainsFunc(phase.AtPeak, func(s account.Share) bool { return !s.Bytes.Known() })
+}
 
 // largest is the term that holds most at the peak.
 func largest(a account.Account, phase account.Phase) account.TermID {

@@ -39,7 +39,7 @@ func DecideHost(basis Basis, accounts []account.Account, capacity account.Figure
 		if !has {
 			continue
 		}
-		j := judgement{decideHost(id, need, capacity), need.Low()}
+		j := judgement{Verdict: decideHost(id, need, capacity), least: need.Low()}
 		j.Term = term
 		if !found || j.worse(worst) {
 			worst, found = j, true

@@ -23,6 +23,12 @@ import (
 //   - int4, nf4, fp4: the same matrices in 4 bits with one F32 scale for each
 //     64 elements, as bitsandbytes' Linear4bit stores them. transformers skips
 //     the head (integrations/bitsandbytes.py, get_keys_to_not_convert).
+//   - nf4-double, fp4-double: the same, with the scales in 8 bits and one F32
+//     scale for each 256 of them, and with the tables and the offset that a
+//     matrix has beside them (functional.py, quantize_4bit, of
+//     https://github.com/bitsandbytes-foundation/bitsandbytes). Worked number:
+//     [4096, 4096] is 8,388,608 bytes, 262,144 scales of a byte, 1,024 of four,
+//     and 1,092 bytes of tables.
 //   - a file type of llama.cpp, as q4_k_m or q8_0: see [Mixtures].
 //
 // A matrix that is packed already is taken for what it stands for, and its
@@ -34,7 +40,7 @@ func (m *Model) WithFormat(name string) (*Model, error) {
 	}
 	way, ok := wayOf(key)
 	if !ok {
-		return nil, fmt.Errorf("%q is no format for weights: use fp32, bf16, fp16, fp8, int8, int4, nf4, or a file type of llama.cpp (%s)", name, strings.Join(Mixtures(), ", "))
+		return nil, fmt.Errorf("%q is no format for weights: use fp32, bf16, fp16, fp8, int8, int4, nf4, nf4-double, or a file type of llama.cpp (%s)", name, strings.Join(Mixtures(), ", "))
 	}
 	return m.rewrite(way), nil
 }
@@ -45,6 +51,7 @@ type way struct {
 	all    bool // norms, biases and embeddings too
 	rows   bool // a scale a row
 	block  int64
+	double bool // the scales are quantised again
 	whole  bool // a scale a matrix
 }
 
@@ -54,6 +61,8 @@ func wayOf(key string) (way, bool) {
 		return way{format: dtype.I8, rows: true}, true
 	case "int4", "nf4", "fp4", "4bit":
 		return way{format: dtype.U4, block: 64}, true
+	case "nf4_double", "fp4_double":
+		return way{format: dtype.U4, block: 64, double: true}, true
 	case "fp8", "float8_e4m3fn", "f8_e4m3":
 		return way{format: dtype.F8E4M3, whole: true}, true
 	}
@@ -135,6 +144,9 @@ func (w way) scales(t Tensor) []Tensor {
 	}
 	s := t.in(dtype.F32)
 	s.Role = RoleScale
+	if w.double {
+		return twice(t, s, bytesize.CeilDiv(elements, w.block))
+	}
 	switch {
 	case w.rows:
 		s.Name, s.Shape = t.Name+".scale", []int64{rows}
@@ -148,4 +160,21 @@ func (w way) scales(t Tensor) []Tensor {
 		s.Name, s.Shape = t.Name+".scale", []int64{experts}
 	}
 	return []Tensor{s}
+}
+
+// twice is scales that are quantised again, and the tables that turn them back.
+func twice(t, scale Tensor, blocks int64) []Tensor {
+	const nested, table, code = 256, 16, 256
+	part := func(name string, role Role, f dtype.Format, n int64) Tensor {
+		p := scale
+		p.Name, p.Role, p.Stored, p.Shape = t.Name+"."+name, role, f, []int64{n}
+		return p
+	}
+	return []Tensor{
+		part("absmax", RoleScale, dtype.U8, blocks),
+		part("nested_absmax", RoleScale, dtype.F32, bytesize.CeilDiv(blocks, nested)),
+		part("quant_map", RoleQuantised, dtype.F32, table),
+		part("nested_quant_map", RoleQuantised, dtype.F32, code),
+		part("nested_offset", RoleQuantised, dtype.F32, 1),
+	}
 }

@@ -12,8 +12,9 @@ type Estimate struct {
 	// there is a model.
 	Preparation *Preparation `json:"preparation"`
 	Adapters    []Adapter    `json:"adapters"`
-	Parts       []Part       `json:"parts"`   // of the weights, where they were asked for
-	WhatIf      []Change     `json:"what_if"` // one thing changed, where it was asked for
+	Training    *Training    `json:"training"` // null where nothing is trained
+	Parts       []Part       `json:"parts"`    // of the weights, where they were asked for
+	WhatIf      []Change     `json:"what_if"`  // one thing changed, where it was asked for
 	// Cards is the answer for every card, where it was asked for.
 	Cards  []CardVerdict `json:"cards"`
 	Shared *Shared       `json:"shared"` // several workloads on one device; null for one
@@ -100,32 +101,41 @@ type Device struct {
 // Phase is the peaks of one phase; null is a scope of which no upper end is
 // known, and lower_bound_bytes is the least that the process holds.
 type Phase struct {
-	Name                   string `json:"name"`
-	Step                   int    `json:"step"`
-	PeakRequestedBytes     *int64 `json:"peak_requested_bytes"`
-	PeakRequestedLowBytes  *int64 `json:"peak_requested_low_bytes,omitempty"`
-	PeakRequestedHighBytes *int64 `json:"peak_requested_high_bytes,omitempty"`
-	PeakAllocatedBytes     *int64 `json:"peak_allocated_bytes"`
-	PeakAllocatedLowBytes  *int64 `json:"peak_allocated_low_bytes,omitempty"`
-	PeakAllocatedHighBytes *int64 `json:"peak_allocated_high_bytes,omitempty"`
-	PeakReservedBytes      *int64 `json:"peak_reserved_bytes"`
-	PeakReservedLowBytes   *int64 `json:"peak_reserved_low_bytes,omitempty"`
-	PeakReservedHighBytes  *int64 `json:"peak_reserved_high_bytes,omitempty"`
-	ProcessBytes           *int64 `json:"process_bytes"`
-	ProcessLowBytes        *int64 `json:"process_low_bytes,omitempty"`
-	ProcessHighBytes       *int64 `json:"process_high_bytes,omitempty"`
-	DeviceBytes            *int64 `json:"device_bytes"`
-	DeviceLowBytes         *int64 `json:"device_low_bytes,omitempty"`
-	DeviceHighBytes        *int64 `json:"device_high_bytes,omitempty"`
-	LowerBoundBytes        *int64 `json:"lower_bound_bytes"`
-	HostBytes              *int64 `json:"host_bytes"`
-	HostLowBytes           *int64 `json:"host_low_bytes,omitempty"`
-	HostHighBytes          *int64 `json:"host_high_bytes,omitempty"`
+	Name                    string   `json:"name"`
+	Step                    int      `json:"step"`
+	MicroBatch              int      `json:"micro_batch,omitempty"` // of an accumulated step, from 1
+	PeakRequestedBytes      *int64   `json:"peak_requested_bytes"`
+	PeakRequestedLowBytes   *int64   `json:"peak_requested_low_bytes,omitempty"`
+	PeakRequestedHighBytes  *int64   `json:"peak_requested_high_bytes,omitempty"`
+	PeakAllocatedBytes      *int64   `json:"peak_allocated_bytes"`
+	PeakAllocatedLowBytes   *int64   `json:"peak_allocated_low_bytes,omitempty"`
+	PeakAllocatedHighBytes  *int64   `json:"peak_allocated_high_bytes,omitempty"`
+	PeakReservedBytes       *int64   `json:"peak_reserved_bytes"`
+	PeakReservedLowBytes    *int64   `json:"peak_reserved_low_bytes,omitempty"`
+	PeakReservedHighBytes   *int64   `json:"peak_reserved_high_bytes,omitempty"`
+	ProcessBytes            *int64   `json:"process_bytes"`
+	ProcessLowBytes         *int64   `json:"process_low_bytes,omitempty"`
+	ProcessHighBytes        *int64   `json:"process_high_bytes,omitempty"`
+	DeviceBytes             *int64   `json:"device_bytes"`
+	DeviceLowBytes          *int64   `json:"device_low_bytes,omitempty"`
+	DeviceHighBytes         *int64   `json:"device_high_bytes,omitempty"`
+	LowerBoundBytes         *int64   `json:"lower_bound_bytes"`
+	HostBytes               *int64   `json:"host_bytes"`
+	HostLowBytes            *int64   `json:"host_low_bytes,omitempty"`
+	HostHighBytes           *int64   `json:"host_high_bytes,omitempty"`
+	StartAllocatedBytes     *int64   `json:"start_allocated_bytes"`
+	StartAllocatedLowBytes  *int64   `json:"start_allocated_low_bytes,omitempty"`
+	StartAllocatedHighBytes *int64   `json:"start_allocated_high_bytes,omitempty"`
+	EndAllocatedBytes       *int64   `json:"end_allocated_bytes"`
+	EndAllocatedLowBytes    *int64   `json:"end_allocated_low_bytes,omitempty"`
+	EndAllocatedHighBytes   *int64   `json:"end_allocated_high_bytes,omitempty"`
+	Verdict                 *Verdict `json:"verdict"` // of this phase alone; null without a card
 }
 
 // RankPeak is where a rank stands highest.
 type RankPeak struct {
 	Phase       string  `json:"phase"`
+	Step        int     `json:"step"`
 	Bytes       *int64  `json:"bytes"`
 	LowBytes    *int64  `json:"low_bytes,omitempty"`
 	HighBytes   *int64  `json:"high_bytes,omitempty"`
@@ -180,6 +190,7 @@ type Verdict struct {
 	Basis             string   `json:"basis"`
 	Rank              int      `json:"rank"`
 	Phase             *string  `json:"phase"`
+	Step              int      `json:"step"` // of the phase; 0 where steps mean nothing
 	Term              *string  `json:"term"`
 	HeadroomBytes     *int64   `json:"headroom_bytes"`
 	HeadroomLowBytes  *int64   `json:"headroom_low_bytes,omitempty"`

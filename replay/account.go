@@ -146,9 +146,9 @@ func scopes() []account.Scope {
 }
 
 func (b *accounting) phase(i int, span timeline.Span) account.Phase {
-	p := account.Phase{ID: span.Phase, Step: span.Step, Input: -1}
+	p := account.Phase{ID: span.Phase, Step: span.Step, Micro: span.Micro, Input: -1}
 	for _, s := range scopes() {
-		if f := b.level(s, span.First-1, i); f != nil {
+		if f := b.level(s, b.start(span), i); f != nil {
 			p.Start.Set(*f)
 		}
 		if f := b.level(s, span.Last-1, i); f != nil {
@@ -169,6 +169,16 @@ func (b *accounting) phase(i int, span timeline.Span) account.Phase {
 
 func (b *accounting) provenance(s account.Scope) account.Provenance {
 	return account.Provenance{Origin: b.origin, Scope: s, Counter: counterOf(s), Source: allocatorSource}
+}
+
+// start is the moment at which a span begins: the one before its first event, or
+// that of the mark which says that it begins, when nothing has moved yet and the
+// bounds of the span before have ended.
+func (b *accounting) start(span timeline.Span) int {
+	if len(b.tl.Bounds) > 0 && span.First < span.Last && b.tl.Events[span.First].Kind == timeline.Mark {
+		return span.First
+	}
+	return span.First - 1
 }
 
 // level is the figure of a scope at a moment, bounds included; nil when it is
@@ -225,11 +235,11 @@ func inside(inner, outer account.Scope) bool {
 // highest moment is sought without them; one that is held for a part of the
 // span counts from zero to its high.
 func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (account.Peak, bool) {
-	best, ok := b.bytesAt(s, span.First-1)
+	moment := b.start(span)
+	best, ok := b.bytesAt(s, moment)
 	if !ok {
 		return account.Peak{}, false
 	}
-	moment := span.First - 1
 	for m := span.First; m < span.Last; m++ {
 		bytes, reached := b.bytesAt(s, m)
 		if !reached {

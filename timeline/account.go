@@ -93,7 +93,7 @@ func (t *Timeline) phase(index int, s Span, l *levels) account.Phase {
 	requested := func(bytes int64) account.Figure {
 		return account.Sum(t.provenance(account.Requested), append(t.boundsIn(index, account.Requested), account.Exact(bytes, account.Provenance{}))...)
 	}
-	p := account.Phase{ID: s.Phase, Step: s.Step, Input: -1}
+	p := account.Phase{ID: s.Phase, Step: s.Step, Micro: s.Micro, Input: -1}
 	p.Start.Set(requested(start))
 	p.End.Set(requested(l.total))
 	p.Peaks = append(p.Peaks, account.Peak{Figure: requested(peak), Moment: int64(moment)})

@@ -61,6 +61,7 @@ type Bound struct {
 type Span struct {
 	Phase       account.PhaseID
 	Step        int
+	Micro       int // micro-batch of an accumulated step, from 1; 0 elsewhere
 	First, Last int
 }
 

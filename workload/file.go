@@ -43,6 +43,7 @@ type document struct {
 	Engine    engineYAML           `yaml:"engine"`
 	Inputs    map[string]inputYAML `yaml:"inputs"`
 	Precision precisionYAML        `yaml:"precision"`
+	Training  *trainingYAML        `yaml:"training"`
 	Layout    layoutYAML           `yaml:"layout"`
 	Cache     string               `yaml:"cache"`
 	Residents []residentYAML       `yaml:"residents"`
@@ -62,12 +63,6 @@ type engineYAML struct {
 }
 
 type inputYAML map[string]whole
-
-type precisionYAML struct {
-	Parameters string `yaml:"parameters"`
-	Compute    string `yaml:"compute"`
-	Cache      string `yaml:"cache"`
-}
 
 type layoutYAML struct {
 	TensorParallel   *whole `yaml:"tensor_parallel"`
@@ -117,7 +112,7 @@ func ReadFile(src source.Source) (*File, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := decoder.Decode(&d); err != nil {
 		return nil, (&source.FormatError{File: src.Name(), Offset: -1, Msg: "is not a workload file", Err: plain(err)}).
-			WithHint("its keys are model, operation, engine, inputs, precision, layout, cache, residents, admission, features, phases, gpu, platform, capacity, free and host_capacity")
+			WithHint("its keys are model, operation, engine, inputs, precision, training, layout, cache, residents, admission, features, phases, gpu, platform, capacity, free and host_capacity")
 	}
 	if err := decoder.Decode(&document{}); !errors.Is(err, io.EOF) {
 		return nil, source.InField(src.Name(), "", "holds a second document after ---").WithHint("write one workload a file")
@@ -185,10 +180,12 @@ func (d document) file(name string) (*File, error) {
 	w.Mesh = c.mesh(d.Layout)
 	w.Operation = choose(&c, "operation", Operation(d.Operation), Operations())
 	w.Cache = choose(&c, "cache", CacheKind(d.Cache), CacheKinds())
-	w.Precision = Precision{
-		Parameters: c.format("precision.parameters", d.Precision.Parameters),
-		Compute:    c.format("precision.compute", d.Precision.Compute),
-		Cache:      c.format("precision.cache", d.Precision.Cache),
+	autocast := c.precision(d.Precision, &w.Precision)
+	if d.Training != nil {
+		w.Training = c.training(*d.Training)
+		if w.Training.Autocast == dtype.Unknown {
+			w.Training.Autocast = autocast
+		}
 	}
 	for i, text := range d.Features {
 		w.Features = append(w.Features, choose(&c, fmt.Sprintf("features[%d]", i), Feature(text), Features()))

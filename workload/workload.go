@@ -72,14 +72,11 @@ func (m Mesh) Ranks() int {
 // Precision is the declared format of each kind of tensor; Unknown where
 // nobody declared it. "Mixed precision" alone declares none of them.
 type Precision struct {
-	Parameters, Gradients, MasterCopy, FirstMoment, SecondMoment, Compute, Cache dtype.Format
-}
-
-// TrainingOptions are what training adds to a workload.
-type TrainingOptions struct {
-	Optimizer     string
-	Checkpointing string
-	Accumulation  int
+	// Layout is the name that the formats were read from. What it leaves out is
+	// as PyTorch has it.
+	Layout                                           string
+	Parameters, Compute, Cache                       dtype.Format
+	Gradients, MasterCopy, FirstMoment, SecondMoment StateFormat
 }
 
 // Policy is what happens to a request that would not fit.
@@ -152,7 +149,7 @@ type Workload struct {
 	Resident  []Resident
 	Mesh      Mesh
 	Precision Precision
-	Training  *TrainingOptions
+	Training  *Train // what training adds; nil elsewhere
 	Serving   *Serving
 	Adapters  []Adapter
 	Engine    Engine

@@ -28,6 +28,7 @@ type workOptions struct {
 	context, generated, sequences string
 	images, resolution            string
 	layout                        layoutOptions
+	training                      trainOptions
 	cacheFormat, engine           string
 	adapters                      []string
 	weightsFormat                 string
@@ -39,7 +40,7 @@ type layoutOptions struct {
 
 func (o *workOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	textFlag(f, &o.operation, "operation", "what the workload does: load or generation (default: generation where a length is given)")
+	textFlag(f, &o.operation, "operation", "what the workload does: load, generation, training, fine-tuning, evaluation or export (default: generation where a length is given)")
 	textFlag(f, &o.context, "context", "`positions` of one prompt, before generation (8192, 8Ki)")
 	textFlag(f, &o.generated, "generated", "`positions` that generation adds to each prompt")
 	textFlag(f, &o.sequences, "sequences", "`sequences` present together")
@@ -50,6 +51,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
 	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager) or serving, a view of serving engines in general (vllm, sglang, tensorrt_llm and tgi are taken for it)")
 	o.layout.addFlags(f)
+	o.training.addFlags(cmd)
 	o.cardOptions.addFlags(f)
 	completions(cmd)
 }
@@ -78,7 +80,7 @@ func completions(cmd *cobra.Command) {
 	})
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"linux", "wsl", "windows"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(floodmark.Engines(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"load", "generation"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"load", "generation", "training", "fine-tuning", "evaluation", "export"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // request is what the command line asks: a model, or a workload file that names
@@ -199,6 +201,7 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 		{"--sequences", o.sequences, workload.Sequences},
 		{"--images", o.images, workload.Images},
 		{"--resolution", o.resolution, workload.Resolution},
+		{"--micro-batch", o.training.microBatch, workload.MicroBatch},
 	} {
 		if d.text == "" {
 			continue
@@ -212,15 +215,18 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 	if len(dimensions) > 0 {
 		w.Inputs = []workload.Input{{Name: "command line", Dimensions: dimensions}}
 	}
+	if err := o.training.apply(f, w); err != nil {
+		return err
+	}
 	if w.Operation == "" && len(w.Inputs) > 0 {
 		w.Operation = workload.Generation
 	}
 	switch op := workload.Operation(o.operation); op {
 	case "":
-	case workload.Load, workload.Generation:
+	case workload.Load, workload.Generation, workload.Training, workload.FineTuning, workload.Evaluation, workload.Export:
 		w.Operation = op
 	default:
-		return &usageError{err: fmt.Errorf("--operation: %q is not load or generation", o.operation)}
+		return &usageError{err: fmt.Errorf("--operation: %q is not load, generation, training, fine-tuning, evaluation or export", o.operation)}
 	}
 	if o.engine != "" && o.engine != w.Engine.Name {
 		w.Engine = workload.Engine{Name: o.engine} // a version belongs to the engine beside it

@@ -104,6 +104,9 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 	}
 	line += " · engine " + e.Engine.Name
 	b.WriteString(paragraph(s, "  ", line))
+	if e.Training != nil {
+		trained(b, e.Training, s)
+	}
 	for _, a := range e.Adapters {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("adapter %s · %s of rank %d · %s parameters · %s", a.Name, a.Kind, a.Rank, bytesize.Group(a.Parameters), s.amount(quantity{a.Bytes, a.LowBytes, a.HighBytes}))))
 	}
@@ -126,7 +129,12 @@ func rank(b *strings.Builder, r record.Rank, s Style) {
 		line += " on " + d.Name + ", " + capacityOf(*d, s)
 	}
 	b.WriteString("\n" + paragraph(s, "  ", line))
-	phases(b, r.Phases, s)
+	if isStrip(r.Phases) {
+		s = s.small(r)
+		strip(b, r, s)
+	} else {
+		phases(b, r.Phases, s)
+	}
 	if r.Peak != nil {
 		composition(b, r, s)
 	}
@@ -224,10 +232,12 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 
 // placed says in which phase the peak is, as far as anybody knows.
 func placed(r record.Rank, s Style) string {
-	if r.Peak.Bytes != nil || r.Peak.HighBytes != nil {
-		return "the peak is in " + s.bold(r.Peak.Phase)
+	phase := s.bold(phaseName(r.Peak.Phase, r.Peak.Step))
+	open := slices.ContainsFunc(r.Phases, func(p record.Phase) bool { return p.ProcessBytes == nil && p.ProcessHighBytes == nil })
+	if !open && (r.Peak.Bytes != nil || r.Peak.HighBytes != nil) {
+		return "the peak is in " + phase
 	}
-	return "the known bytes stand highest in " + s.bold(r.Peak.Phase) + "; where the peak is depends on what is unknown"
+	return "the known bytes stand highest in " + phase + "; where the peak is depends on what is unknown"
 }
 
 // how says where a term's figure comes from, or why it has none.
@@ -251,7 +261,7 @@ func verdict(b *strings.Builder, v record.Verdict, s Style) {
 	line := strings.ToUpper(strings.ReplaceAll(v.Value, "_", " "))
 	where := []string{fmt.Sprintf("rank %d", v.Rank)}
 	if v.Phase != nil {
-		where = append(where, *v.Phase)
+		where = append(where, phaseName(*v.Phase, v.Step))
 	}
 	if v.Term != nil {
 		where = append(where, *v.Term)

@@ -46,6 +46,8 @@ type Tuned struct {
 	Rank         int  // 0 for a module that is saved whole
 	Saved        bool // a copy of the module, not a pair of matrices
 	Parameters   int64
+	Tensor       int       // index of the module's weight among the model's tensors
+	Shapes       [][]int64 // the tensors that are trained: A, B, and what DoRA and a bias add
 }
 
 // Adapter is an adapter on its base model.
@@ -146,6 +148,19 @@ func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 	return c, nil
 }
 
+// NewAdapter is the configuration of an adapter that is yet to be trained:
+// targets as PEFT takes them, "all-linear" alone for every linear layer but the
+// head.
+func NewAdapter(kind string, rank int, targets, saved []string) *AdapterConfig {
+	c := &AdapterConfig{Rank: rank, DoRA: kind == "dora", Saved: saved, Biases: "none"}
+	if len(targets) == 1 && strings.EqualFold(targets[0], allLinear) {
+		c.Targets.pattern = allLinear
+	} else {
+		c.Targets.names = targets
+	}
+	return c
+}
+
 // On counts the adapter on a base model: two matrices of r·in and r·out for
 // each module that it targets. Worked number: rank 16 on a module of
 // [4096, 4096] is 16 · 8192 = 131,072 parameters. A target that the model does
@@ -159,7 +174,7 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 	if c.Biases != "" && c.Biases != "none" {
 		a.Warnings = append(a.Warnings, warning("adapter_biases", "the adapter trains biases of the base model too (bias is %s), which are not counted", quote(c.Biases)))
 	}
-	for _, t := range base.Tensors {
+	for i, t := range base.Tensors {
 		module, is := moduleOf(t)
 		if !is {
 			continue
@@ -169,6 +184,7 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 			return nil, err
 		}
 		if ok {
+			tuned.Tensor = i
 			a.Tuned = append(a.Tuned, tuned)
 		}
 	}
@@ -207,51 +223,44 @@ func (c *chooser) tune(module string, t model.Tensor) (Tuned, bool, error) {
 	out := Tuned{Module: module, Role: t.Role, Stack: t.Stack, Layer: t.Layer}
 	if slices.ContainsFunc(c.config.Saved, func(name string) bool { return ends(key, name) }) {
 		n, fits := t.Parameters()
-		out.Saved, out.Parameters = true, n
+		out.Saved, out.Parameters, out.Shapes = true, n, [][]int64{t.Shape}
 		return out, fits, nil
 	}
 	if len(t.Shape) < 2 || !c.on(key, t) {
 		return out, false, nil
 	}
 	out.Rank = c.rank(key)
-	n, fits := c.config.parameters(out.Rank, t)
+	out.Shapes = c.config.shapes(out.Rank, t)
+	fits := true
+	for _, shape := range out.Shapes {
+		n, counted := bytesize.Mul(shape...)
+		sum, added := bytesize.Add(out.Parameters, n)
+		out.Parameters, fits = sum, fits && counted && added
+	}
 	if !fits {
 		return out, false, source.InField(adapterName, "r", "rank %d on %s has more parameters than 63 bits count", out.Rank, quote(module))
 	}
-	out.Parameters = n
 	return out, true, nil
 }
 
-// parameters is r·(in + out) for each matrix, and what DoRA and a bias add. A
+// shapes is the two matrices of an adapter, r·(in + out) parameters, and what
+// DoRA and a bias add; for experts that share a tensor those of each expert. A
 // convolution's input counts its kernel.
-func (c *AdapterConfig) parameters(rank int, t model.Tensor) (int64, bool) {
-	count, shape := int64(1), t.Shape
+func (c *AdapterConfig) shapes(rank int, t model.Tensor) [][]int64 {
+	var experts []int64
+	shape := t.Shape
 	if len(shape) == 3 && strings.Contains(t.Name, "experts.") {
-		count, shape = shape[0], shape[1:]
+		experts, shape = shape[:1], shape[1:]
 	}
-	in, fits := bytesize.Mul(shape[1:]...)
-	if !fits {
-		return 0, false
-	}
-	extra := int64(0)
+	of := func(sizes ...int64) []int64 { return slices.Concat(experts, sizes) }
+	list := [][]int64{of(append([]int64{int64(rank)}, shape[1:]...)...), of(shape[0], int64(rank))}
 	if c.DoRA {
-		extra += shape[0]
+		list = append(list, of(shape[0]))
 	}
 	if c.BiasOfB {
-		extra += shape[0]
+		list = append(list, of(shape[0]))
 	}
-	width, fits := bytesize.Add(in, shape[0])
-	if !fits {
-		return 0, false
-	}
-	pair, fits := bytesize.Mul(int64(rank), width)
-	if !fits {
-		return 0, false
-	}
-	if pair, fits = bytesize.Add(pair, extra); !fits {
-		return 0, false
-	}
-	return bytesize.Mul(count, pair)
+	return list
 }
 
 // list reads the adapter's own weight file, where there is one.

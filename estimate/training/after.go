@@ -1,0 +1,287 @@
+package training
+
+import (
+	"slices"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/estimate/state"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// after lays out what the job does beside its steps, with all of training still
+// resident: evaluation and generation between steps, then saving, merging and
+// export; and the process that resumes it.
+func (j *job) after() {
+	if j.train.Evaluation != nil || j.declared(account.PhaseEvaluation) {
+		j.evaluation()
+	}
+	if j.declared(account.PhaseGenerate) {
+		j.generate()
+	}
+	if j.train.Save != nil || j.declared(account.PhaseSave) {
+		j.save()
+	}
+	if j.declared(account.PhaseMerge) {
+		j.merge()
+	}
+	if j.train.Export != nil || j.declared(account.PhaseExport) {
+		j.export()
+	}
+	if j.train.Resume != "" || j.declared(account.PhaseResume) {
+		j.resume()
+	}
+}
+
+// evaluation is the forward passes of the evaluation set, and the predictions
+// that are kept. transformers' Trainer joins what it has and each new batch into
+// a new tensor (nested_concat of trainer_pt_utils.py), and hands it to main
+// memory after so many batches.
+func (j *job) evaluation() {
+	e := workload.EvaluationLoop{}
+	if j.train.Evaluation != nil {
+		e = *j.train.Evaluation
+	}
+	if !j.trains() {
+		j.workspaces()
+	}
+	i := len(j.tl.Phases)
+	j.span(account.PhaseEvaluation, 0, func() { j.kept(e) })
+	j.unpredicted(i, i)
+}
+
+// kept is the predictions of all batches.
+func (j *job) kept(e workload.EvaluationLoop) {
+	p := requested(keptFormula)
+	term := j.term(account.TermKeptPredictions, account.CategoryLogits, p)
+	if !e.KeepLogits {
+		j.here(term, account.Zero("no predictions are kept: the workload does not say keep_logits", p))
+		return
+	}
+	one, why := j.predictions(e)
+	if why != "" {
+		j.here(term, account.Unknown(why, p))
+		return
+	}
+	steps := e.Batches
+	if e.AccumulationSteps > 0 {
+		steps = min(steps, e.AccumulationSteps)
+		j.handedOver(one, e)
+	}
+	// What lies between is freed block by block, so the last joining is the highest.
+	collected := j.born(term, (steps-1)*one)
+	batch := j.born(term, one)
+	if steps > 1 {
+		j.rebind(&collected, j.born(term, steps*one))
+	}
+	j.free(batch, collected)
+}
+
+// predictions is the bytes of one batch's logits, and why they are not known.
+func (j *job) predictions(e workload.EvaluationLoop) (bytes int64, why string) {
+	context := e.Context
+	if context == 0 {
+		context, _ = j.in.Workload.Dimension(workload.Context)
+	}
+	batch := e.Batch
+	if batch == 0 {
+		batch, _ = j.in.Workload.Dimension(workload.Batch)
+	}
+	format := e.Logits
+	if format == dtype.Unknown && j.train.Autocast != dtype.Unknown {
+		format = dtype.F32 // accelerate's convert_outputs_to_fp32
+	}
+	width, _ := format.Size(nil)
+	switch {
+	case batch == 0 || e.Batches == 0 || context == 0:
+		return 0, "the workload does not say how much is evaluated (training.evaluation: batch, batches, context)"
+	case width == 0:
+		return 0, "the workload does not say in which format predictions are kept (training.evaluation.logits): fp32 under autocast and in older releases of transformers, else that of the computation"
+	case j.in.Model.Vocab == 0:
+		return 0, "the size of the vocabulary is not known"
+	}
+	n, fits := bytesize.Mul(batch, context, int64(j.in.Model.Vocab), width)
+	if _, all := bytesize.Mul(n, e.Batches, 2); !fits || !all {
+		return 0, bytesize.ErrOverflow.Error()
+	}
+	return n, ""
+}
+
+// handedOver is the predictions in main memory, joined as on the device.
+func (j *job) handedOver(one int64, e workload.EvaluationLoop) {
+	all := one * e.Batches
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Host, Counter: keptFormula, Source: sourceOf(keptFormula)}
+	j.here(j.term(account.TermKeptOnHost, account.CategoryLogits, p), account.Between(all, 2*all, p))
+}
+
+// generate is generation beside training: its cache, and operators that are not
+// predicted.
+func (j *job) generate() {
+	i := len(j.tl.Phases)
+	j.span(account.PhaseGenerate, 0, func() {
+		w := j.in.Workload
+		at := func(d workload.Dimension) int64 { n, _ := w.Dimension(d); return n }
+		length, fits := bytesize.Add(at(workload.Context), at(workload.Generated))
+		sequences := max(at(workload.Sequences), at(workload.Batch))
+		p := requested(state.AttentionFormula)
+		term := j.term(account.TermKVCache, account.CategoryKVCache, p)
+		if at(workload.Generated) == 0 || sequences == 0 || !fits {
+			j.here(term, account.Unknown("the workload does not say how much is generated (generated, sequences)", p))
+			return
+		}
+		s := state.Of(j.in.Model, j.in.Plan, state.Options{Compute: j.compute(), Keys: w.Precision.Cache}, state.Lengths{Sequences: sequences, Positions: length, Encoder: -1})
+		j.here(term, s.Reserved)
+		j.here(j.term(account.TermRecurrentState, account.CategoryRecurrentState, s.Recurrent.Provenance), s.Recurrent)
+	})
+	j.unpredicted(i, i)
+}
+
+// save is a checkpoint: tensors go to main memory one by one (safetensors'
+// save_file, torch.save), unless a full copy is gathered on the device first.
+func (j *job) save() {
+	j.span(account.PhaseSave, 0, func() {
+		p := requested(copyFormula)
+		term := j.term(account.TermGathered, account.CategoryTemporary, p)
+		if j.train.Save == nil || j.train.Save.Copy == dtype.Unknown {
+			j.here(term, account.Zero("tensors go to main memory one by one", p))
+			return
+		}
+		var copies []uint32
+		for _, t := range j.held {
+			if t.role.Category() == account.CategoryParameter {
+				copies = append(copies, j.born(term, t.in(j.train.Save.Copy)))
+			}
+		}
+		j.free(copies...)
+	})
+}
+
+// merge adds the adapter to the weights that it is on, one module at a time: the
+// product of its matrices, then the product times its scale; beside them, where
+// the weight is packed, the unpacked weight and the sum (merge of
+// peft/tuners/lora/layer.py and bnb.py).
+func (j *job) merge() {
+	j.span(account.PhaseMerge, 0, func() {
+		term := j.temporaries()
+		if j.train.Tuning == nil {
+			j.here(term, account.Zero("there is no adapter to merge", requested(mergeFormula)))
+			return
+		}
+		index := map[int]*parameter{}
+		for i, local := range j.in.Plan.Tensors {
+			index[local.Tensor] = j.held[i]
+		}
+		for _, m := range j.train.Tuning.Modules {
+			base := index[m.Tensor]
+			if base == nil || m.Saved || len(m.Shapes) < 2 {
+				continue
+			}
+			delta := base.in(j.adapterFormat())
+			product := j.born(term, delta)
+			scaled := j.born(term, delta)
+			j.free(product)
+			if base.packed {
+				unpacked := j.born(term, base.in(dtype.BF16))
+				sum := j.born(term, max(delta, base.in(dtype.BF16)))
+				j.free(unpacked, sum)
+			}
+			j.free(scaled)
+		}
+	})
+}
+
+func (j *job) adapterFormat() dtype.Format {
+	if f := j.train.Tuning.Format; f != dtype.Unknown {
+		return f
+	}
+	return dtype.F32
+}
+
+// export brings the weights into another format on the device, one tensor at a
+// time; without a format the weights are written as they are.
+func (j *job) export() {
+	j.span(account.PhaseExport, 0, func() {
+		p := requested(copyFormula)
+		if j.train.Export == nil || j.train.Export.Format == dtype.Unknown {
+			j.here(j.term(account.TermGathered, account.CategoryTemporary, p), account.Zero("the weights are written as they are stored, one by one", p))
+			return
+		}
+		for _, t := range j.held {
+			if t.role.Category() == account.CategoryParameter && t.weight != none && t.format != j.train.Export.Format {
+				j.rebind(&t.weight, j.born(t.term, t.in(j.train.Export.Format)))
+			}
+		}
+	})
+}
+
+// resume is a new process that loads a checkpoint: the weights, and the
+// optimizer's states. Where the states are read onto the device first, they can
+// stand there twice while the optimizer takes them: PyTorch before 2.1 copied
+// them deeply, and a change of format copies them now
+// (torch/optim/optimizer.py, load_state_dict).
+func (j *job) resume() {
+	j.endProcess()
+	j.span(account.PhaseResume, 0, func() {
+		var held int64
+		for _, p := range j.held {
+			p.weight = j.again(p.weight)
+		}
+		for _, p := range j.tuned {
+			if j.train.Tuning != nil {
+				p.weight = j.again(p.weight)
+			}
+			p.master = j.again(p.master)
+		}
+		for _, p := range j.tuned {
+			for i, s := range p.states {
+				if s != none {
+					held += j.tl.Allocs[s].Requested
+				}
+				p.states[i] = j.again(s)
+			}
+		}
+		p := requested(resumeFormula)
+		term := j.term(account.TermLoadedState, account.CategoryOptimizerState, p)
+		if j.train.Resume != workload.ResumeOnDevice {
+			j.here(term, account.Zero("the states are read into main memory, and each goes to the device from there", p))
+			return
+		}
+		j.here(term, account.Between(0, held, p))
+	})
+}
+
+// again is another allocation like one that is gone.
+func (j *job) again(a uint32) uint32 {
+	if a == none {
+		return none
+	}
+	return j.born(j.tl.Allocs[a].Term, j.tl.Allocs[a].Requested)
+}
+
+// endProcess frees all that lives, and what the allocator caches: the process
+// ends.
+func (j *job) endProcess() {
+	ofSteps := []account.TermID{account.TermAllocatorCache, account.TermWorkspace, account.TermInput}
+	alive := make([]bool, len(j.tl.Allocs))
+	for _, e := range j.tl.Events {
+		switch e.Kind {
+		case timeline.Born:
+			alive[e.Alloc] = true
+		case timeline.FreeCompleted:
+			alive[e.Alloc] = false
+		}
+	}
+	for a, lives := range alive {
+		if lives {
+			j.free(uint32(a))
+		}
+	}
+	j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.EmptyCache})
+	for i, b := range j.tl.Bounds {
+		if b.To == last && slices.Contains(ofSteps, j.tl.Terms[b.Term].ID) {
+			j.tl.Bounds[i].To = int32(len(j.tl.Phases) - 1)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package training
+
+import (
+	"slices"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/estimate/outside"
+	"floodmark/model"
+	"floodmark/workload"
+)
+
+// countedSteps is how many steps are laid out: states are born in the first, so
+// the second begins higher, and later ones are like it.
+const countedSteps = 2
+
+// steps lays out the steps of training.
+func (j *job) steps() {
+	j.workspaces()
+	j.input()
+	for n := 1; n <= countedSteps; n++ {
+		if j.train.Accumulation > 1 {
+			j.microBatch(n, 1, true)
+			j.microBatch(n, int(j.train.Accumulation), false)
+		} else {
+			j.microBatch(n, 0, true)
+		}
+		j.optimizerStep(n)
+	}
+	j.notes()
+}
+
+// workspaces is what matrix libraries take with the first product and keep.
+func (j *job) workspaces() {
+	f := outside.Workspaces(j.in.Memory.Arch)
+	term := j.term(account.TermWorkspace, account.CategoryWorkspace, f.Provenance)
+	j.bound(term, len(j.tl.Phases), last, f)
+}
+
+// input is the tokens of a micro-batch, 8 bytes each: ids alone at least, with
+// labels, mask and positions at most.
+func (j *job) input() {
+	p := requested(inputFormula)
+	f := account.Unknown("the workload does not say how long its inputs are", p)
+	if tokens, ok := j.tokens(); ok {
+		f = account.Between(8*tokens, 4*8*tokens, p)
+	}
+	j.bound(j.term(account.TermInput, account.CategoryInput, p), len(j.tl.Phases), last, f)
+}
+
+// tokens is the positions of a micro-batch.
+func (j *job) tokens() (int64, bool) {
+	batch, has := j.in.Workload.Dimension(workload.MicroBatch)
+	context, also := j.in.Workload.Dimension(workload.Context)
+	n, fits := bytesize.Mul(batch, context, 4*8)
+	return n / (4 * 8), has && also && fits
+}
+
+// microBatch is forward, loss and backward of one micro-batch. Of accumulated
+// ones the first makes the gradients, and the others run beside them.
+func (j *job) microBatch(n, micro int, makes bool) {
+	from := len(j.tl.Phases)
+	var cached []uint32
+	j.microSpan(account.PhaseForward, n, micro, func() { cached = j.autocast() })
+	j.microSpan(account.PhaseLoss, n, micro, func() { j.free(cached...) })
+	j.microSpan(account.PhaseBackward, n, micro, func() {
+		if makes {
+			j.gradients(n == 1)
+		}
+	})
+	j.unpredicted(from, len(j.tl.Phases)-1)
+}
+
+// autocast is the copies that torch.autocast keeps of the matrices that require
+// a gradient, to the end of its context. Inside backward those that are saved
+// there live on, which is part of the activations.
+func (j *job) autocast() []uint32 {
+	if j.train.Autocast == dtype.Unknown {
+		return nil
+	}
+	term := j.term(account.TermAutocastCache, account.CategoryTemporary, requested(autocastFormula))
+	var list []uint32
+	for _, p := range j.tuned {
+		if p.format == dtype.F32 && len(p.shape) >= 2 && p.role.Module() != model.EmbeddingModule {
+			list = append(list, j.born(term, p.in(j.train.Autocast)))
+		}
+	}
+	return list
+}
+
+// gradients are born in backward, the last layer's first, where .grad is none.
+func (j *job) gradients(first bool) {
+	term := j.term(account.TermGradients, account.CategoryGradient, requested(gradientFormula))
+	states := j.train.InBackward && first
+	var state uint32
+	if states {
+		state = j.term(account.TermOptimizerState, account.CategoryOptimizerState, requested(stateFormula(j.train.Optimizer)))
+		if j.train.Optimizer.Bits == 8 {
+			j.born(state, 2*tableBytes)
+		}
+	}
+	for _, p := range slices.Backward(j.tuned) {
+		if p.gradient == none {
+			p.gradient = j.born(term, p.in(j.formatsOf(p).gradient.Format))
+		}
+		if !j.train.InBackward {
+			continue
+		}
+		if states {
+			j.stateOf(p, state)
+		}
+		j.update([]*parameter{p})
+		j.rebind(&p.gradient, none)
+	}
+}
+
+// optimizerStep is the update, after which the gradients go unless the loop
+// keeps them.
+func (j *job) optimizerStep(n int) {
+	if j.train.InBackward {
+		return
+	}
+	j.span(account.PhaseOptimizerStep, n, func() {
+		j.step(n == 1)
+		if j.train.Reset != workload.SetToZero {
+			for _, p := range j.tuned {
+				j.rebind(&p.gradient, none)
+			}
+		}
+	})
+}
+
+// unpredicted is what the operators of the model make from one span to another:
+// unknown, with the reason.
+func (j *job) unpredicted(from, to int) {
+	for _, t := range []struct {
+		id account.TermID
+		c  account.Category
+	}{{account.TermActivations, account.CategoryActivation}, {account.TermLogits, account.CategoryLogits}} {
+		p := requested("")
+		j.bound(j.term(t.id, t.c, p), from, int32(to), account.Unknown(j.why(), p))
+	}
+	if !j.caches {
+		j.caches = true
+		p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved}
+		j.bound(j.term(account.TermAllocatorCache, account.CategoryAllocatorCache, p), from, last, account.Unknown("what the allocator caches depends on activations: "+j.why(), p))
+	}
+}
+
+// why is the reason for which the operators of the model are not predicted.
+func (j *job) why() string {
+	switch {
+	case j.has(workload.TorchCompile):
+		return "torch.compile fuses and reorders operators, which is not modelled"
+	case j.has(workload.FP8Compute):
+		return "what FP8 training copies and transposes is not modelled"
+	case j.has(workload.CUDAGraphs):
+		return "a captured step keeps its tensors in a private pool, which is not modelled"
+	case j.has(workload.WeightOffload):
+		return "what weight offload brings to the device and when is not modelled"
+	case len(j.in.Model.Stacks) == 0:
+		return "the operators of this kind of model are not modelled"
+	}
+	if _, ok := j.tokens(); !ok && j.trains() {
+		return "the workload does not say how much is processed at once (context, micro_batch)"
+	}
+	return "activations of training are not predicted by this version"
+}
+
+// notes say what a reader of the steps must be told.
+func (j *job) notes() {
+	var states int64
+	for _, a := range j.tl.Allocs {
+		if j.tl.Terms[a.Term].ID == account.TermOptimizerState {
+			states += a.Requested
+		}
+	}
+	if states > 0 && !j.train.InBackward {
+		j.warn("born_in_first_step", "the optimizer's states, "+bytesize.Format(states, bytesize.Suggest(states))+", are born in optimizer_step of step 1: step 2 begins with them, and a run that stops before it under-states this workload")
+	}
+	if o := j.train.Optimizer; o.Implementation == "" && (o.Name == workload.AdamW || o.Name == workload.SGD) {
+		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
+	}
+	if j.train.Tuning != nil && j.train.Tuning.Format == dtype.Unknown {
+		j.warn("adapter_format_assumed", "the adapter's format was not declared: 32 bits are assumed, to which PEFT casts it (autocast_adapter_dtype)")
+	}
+}

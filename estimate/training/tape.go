@@ -1,0 +1,88 @@
+package training
+
+import (
+	"floodmark/account"
+	"floodmark/timeline"
+)
+
+// tape writes births, frees and bounds of one timeline.
+type tape struct {
+	tl *timeline.Timeline
+}
+
+// none is a tensor that does not exist.
+const none = ^uint32(0)
+
+func newTape(ranks []int) *tape {
+	return &tape{tl: &timeline.Timeline{Ranks: ranks, Device: -1, Streams: []string{"default"}}}
+}
+
+// term is the term of an id, made when it is first asked for.
+func (t *tape) term(id account.TermID, c account.Category, p account.Provenance) uint32 {
+	for i, known := range t.tl.Terms {
+		if known.ID == id {
+			return uint32(i)
+		}
+	}
+	t.tl.Terms = append(t.tl.Terms, account.Term{ID: id, Category: c, Provenance: p})
+	return uint32(len(t.tl.Terms) - 1)
+}
+
+// born allocates bytes on the device; none for no bytes.
+func (t *tape) born(term uint32, bytes int64) uint32 { return t.bornIn(timeline.Caching, term, bytes) }
+
+func (t *tape) bornIn(space timeline.Space, term uint32, bytes int64) uint32 {
+	if bytes == 0 {
+		return none
+	}
+	a := uint32(len(t.tl.Allocs))
+	t.tl.Allocs = append(t.tl.Allocs, timeline.Alloc{Requested: bytes, Term: term, Stack: timeline.NoStack, Space: space})
+	t.tl.Events = append(t.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: a})
+	return a
+}
+
+// free lets go of allocations, in their order.
+func (t *tape) free(allocs ...uint32) {
+	for _, a := range allocs {
+		if a == none {
+			continue
+		}
+		t.tl.Events = append(t.tl.Events, timeline.Event{Kind: timeline.FreeRequested, Alloc: a}, timeline.Event{Kind: timeline.FreeCompleted, Alloc: a})
+	}
+}
+
+// rebind gives a Python name another tensor: the old one goes when the new one
+// is there.
+func (t *tape) rebind(name *uint32, to uint32) {
+	t.free(*name)
+	*name = to
+}
+
+// bound holds a figure from span first to span to.
+func (t *tape) bound(term uint32, first int, to int32, f account.Figure) {
+	t.tl.Bounds = append(t.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: to, Figure: f})
+}
+
+// keep is a term that is held from the beginning to the end.
+func (t *tape) keep(id account.TermID, c account.Category, f account.Figure) {
+	t.bound(t.term(id, c, f.Provenance), 0, last, f)
+}
+
+// here holds a figure in the span that was begun last.
+func (t *tape) here(term uint32, f account.Figure) {
+	span := len(t.tl.Phases) - 1
+	t.bound(term, span, int32(span), f)
+}
+
+// outlast gives the bounds that are held to the end their last span.
+func (t *tape) outlast() {
+	for i := range t.tl.Bounds {
+		if t.tl.Bounds[i].To == last {
+			t.tl.Bounds[i].To = int32(len(t.tl.Phases) - 1)
+		}
+	}
+}
+
+func (t *tape) warn(code, text string) {
+	t.tl.Warnings = append(t.tl.Warnings, account.Warning{Code: code, Text: text})
+}

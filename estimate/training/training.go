@@ -1,0 +1,186 @@
+package training
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/estimate"
+	"floodmark/estimate/outside"
+	"floodmark/parallel"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// Engine is PyTorch's plain loop: forward, loss, backward and an optimizer.
+type Engine struct{}
+
+// Name is "eager".
+func (Engine) Name() string { return "eager" }
+
+// Formulas lists the rules that the figures of this engine name.
+func (Engine) Formulas() []account.Formula { return Formulas() }
+
+// Estimate lays out the timeline of one rank. It fails where a format that the
+// work needs is not declared, and where packed weights would be trained.
+func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+	j := newJob(in)
+	if err := j.check(); err != nil {
+		return estimate.Result{}, err
+	}
+	j.surroundings()
+	j.load()
+	switch in.Workload.Operation {
+	case workload.Evaluation:
+		j.evaluation()
+	case workload.Export:
+		j.save()
+		j.export()
+	default:
+		j.steps()
+		j.after()
+	}
+	j.outlast()
+	return estimate.Result{Timeline: j.tl}, nil
+}
+
+// job is a timeline in the making.
+type job struct {
+	*tape
+	in    estimate.Input
+	train workload.Train
+	held  []*parameter // the base model's tensors, in their order
+	tuned []*parameter // those that are trained
+	// caches says that the allocator may cache what is not predicted.
+	caches bool
+}
+
+func newJob(in estimate.Input) *job {
+	j := &job{in: in, tape: newTape(in.Plan.Ranks)}
+	if in.Workload.Training != nil {
+		j.train = *in.Workload.Training
+	}
+	return j
+}
+
+// trains reports whether the workload makes steps.
+func (j *job) trains() bool {
+	return j.in.Workload.Operation != workload.Evaluation && j.in.Workload.Operation != workload.Export
+}
+
+// check refuses work that nobody could run or count.
+func (j *job) check() error {
+	if !j.trains() {
+		return nil
+	}
+	if j.train.Optimizer.Name == "" {
+		return refuse("the workload does not say which optimizer it trains with: %s", strings.Join(workload.Optimizers(), ", "))
+	}
+	if missing := j.in.Workload.Precision.Undeclared(j.train.Optimizer.Moments()); j.train.Tuning == nil && len(missing) > 0 {
+		return refuse("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])
+	}
+	if err := j.moments(); err != nil || j.train.Tuning != nil {
+		return err
+	}
+	for _, local := range j.in.Plan.Tensors {
+		t := j.in.Model.Tensors[local.Tensor]
+		if t.Role.Category() != account.CategoryParameter {
+			continue
+		}
+		if packed := t.Packed != nil || t.Stored.Blocked() || t.Stored.Bits() < 16; packed && t.Stored != dtype.Unknown {
+			return refuse("%s is stored as %s, which takes no gradient: train adapters beside it, or name 16 or 32 bits for the parameters", t.Name, t.Stored)
+		}
+	}
+	return nil
+}
+
+// moments refuses formats of moments that the optimizer does not have, and warns
+// of those that PyTorch would not give it.
+func (j *job) moments() error {
+	p, o := j.in.Workload.Precision, j.train.Optimizer
+	switch first := p.FirstMoment; {
+	case first.Blockwise && o.Bits != 8:
+		return refuse("moments of 8 bits are those of adamw_8bit, lion_8bit and their paged forms, and the optimizer is %s", o.Name)
+	case o.Bits == 8 && first.Declared && !first.Blockwise:
+		return refuse("the moments are declared as %s, and the optimizer keeps them in 8 bits", first)
+	case o.Moments() > 0 && first.None():
+		return refuse("the optimizer %s has moments, and they are declared as none", o.Name)
+	}
+	updated := p.Completed().MasterCopy
+	if !updated.Declared || updated.None() {
+		updated = workload.In(p.Parameters)
+	}
+	if j.train.Tuning == nil && o.Moments() > 0 && p.Completed().FirstMoment.Format != updated.Format {
+		j.warn("moments_differ", "torch.optim keeps moments in the format of what it updates, "+updated.String()+"; they are counted in the declared one, "+p.Completed().FirstMoment.String())
+	}
+	return nil
+}
+
+// refuse is work that cannot run as it was declared.
+func refuse(format string, args ...any) error {
+	return &parallel.NotSupportedError{Rule: fmt.Sprintf(format, args...)}
+}
+
+// surroundings is the process before it holds anything of the model, and what
+// stays beside it to the end.
+func (j *job) surroundings() {
+	arch := j.in.Memory.Arch
+	j.keep(account.TermContext, account.CategoryContext, outside.Context(arch))
+	j.keep(account.TermCommunication, account.CategoryCommunication, j.communication())
+	graphs := account.Zero("no CUDA graph is captured: none was declared", account.Provenance{Origin: account.Calculated, Scope: account.Process})
+	if j.has(workload.CUDAGraphs) || j.has(workload.TorchCompile) {
+		graphs = account.Unknown("what graphs of a training step hold in their pools is not modelled", graphs.Provenance)
+	}
+	j.keep(account.TermGraphPools, account.CategoryGraphPool, graphs)
+	for _, r := range j.in.Workload.Resident {
+		j.keep(account.TermOtherProcesses, account.CategoryOther, account.Unknown(
+			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+	}
+}
+
+// communication is nothing on one rank, and unknown on more.
+func (j *job) communication() account.Figure {
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Process}
+	if j.in.Plan.Mesh.Ranks() > 1 {
+		return account.Unknown("buckets, gathered parameters and communicators of training on several ranks are not modelled by this engine", p)
+	}
+	return account.Zero("one rank has nobody to talk to", p)
+}
+
+func (j *job) has(f workload.Feature) bool { return slices.Contains(j.in.Workload.Features, f) }
+
+// declared reports a phase that the workload names.
+func (j *job) declared(p account.PhaseID) bool { return slices.Contains(j.in.Workload.Phases, p) }
+
+// compute is the format in which the model computes.
+func (j *job) compute() dtype.Format {
+	for _, f := range []dtype.Format{j.train.Autocast, j.in.Workload.Precision.Compute, j.in.Workload.Precision.Parameters} {
+		if f != dtype.Unknown {
+			return f
+		}
+	}
+	return j.in.Model.Compute
+}
+
+// requested is the provenance of bytes that a rule of this package calculates.
+func requested(formula string) account.Provenance {
+	return account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: formula, Source: sourceOf(formula)}
+}
+
+// last is the To of a bound that is held to the end.
+const last = int32(-1)
+
+// span is a phase: the events that the work makes.
+func (j *job) span(p account.PhaseID, step int, work func()) { j.microSpan(p, step, 0, work) }
+
+// microSpan is a phase of one micro-batch of a step.
+func (j *job) microSpan(p account.PhaseID, step, micro int, work func()) {
+	i := len(j.tl.Phases)
+	j.tl.Phases = append(j.tl.Phases, timeline.Span{Phase: p, Step: step, Micro: micro, First: len(j.tl.Events)})
+	j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.Mark, Alloc: uint32(i)})
+	work()
+	j.tl.Phases[i].Last = len(j.tl.Events)
+}

@@ -1,0 +1,78 @@
+package floodmark
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/model"
+	"floodmark/model/load"
+	"floodmark/workload"
+)
+
+// trains reports work that is a loop of training, or a part of one.
+func trains(o workload.Operation) bool {
+	switch o {
+	case workload.Training, workload.FineTuning, workload.Evaluation, workload.Export:
+		return true
+	}
+	return false
+}
+
+// trained is the request with the model in the formats that the work declares,
+// and with the adapter that it trains counted on the model.
+func (r Request) trained() (Request, error) {
+	if !trains(r.Workload.Operation) {
+		return r, nil
+	}
+	if f := r.Workload.Precision.Parameters; f != dtype.Unknown && !storedAs(r.Model, f) {
+		m, err := r.Model.WithFormat(strings.ToLower(f.String()))
+		if err != nil {
+			return r, &SettingsError{err}
+		}
+		r.Model = m
+	}
+	t := r.Workload.Training
+	if t == nil || t.Tuning == nil {
+		return r, nil
+	}
+	if err := t.Tuning.Check(); err != nil {
+		return r, &SettingsError{fmt.Errorf("the adapter %w", err)}
+	}
+	if t.Tuning.Base != "" {
+		m, err := r.Model.WithFormat(t.Tuning.Base)
+		if err != nil {
+			return r, &SettingsError{err}
+		}
+		r.Model = m
+	}
+	return r, r.tune(*t)
+}
+
+// storedAs reports a model whose parameters are all stored in a format.
+func storedAs(m *model.Model, f dtype.Format) bool {
+	for _, t := range m.Tensors {
+		if t.Role.Category() == account.CategoryParameter && (t.Stored != f || t.Packed != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// tune counts the adapter on the model.
+func (r *Request) tune(t workload.Train) error {
+	tuning := *t.Tuning
+	a, err := load.NewAdapter(tuning.Kind, tuning.Rank, tuning.Targets, tuning.Saved).On(r.Model)
+	if err != nil {
+		return &SettingsError{err}
+	}
+	tuning.Modules = nil
+	for _, m := range a.Tuned {
+		tuning.Modules = append(tuning.Modules, workload.TunedModule{Module: m.Module, Tensor: m.Tensor, Saved: m.Saved, Shapes: m.Shapes})
+	}
+	t.Tuning = &tuning
+	r.Workload.Training = &t
+	r.Warnings = append(r.Warnings, a.Warnings...)
+	return nil
+}

@@ -1,0 +1,161 @@
+package workload
+
+import (
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"floodmark/dtype"
+)
+
+// precisionYAML is formats by name, or one text: the name of a layout.
+type precisionYAML struct {
+	Parameters   string `yaml:"parameters"`
+	Gradients    string `yaml:"gradients"`
+	MasterCopy   string `yaml:"master_copy"`
+	FirstMoment  string `yaml:"first_moment"`
+	SecondMoment string `yaml:"second_moment"`
+	Compute      string `yaml:"compute"`
+	Cache        string `yaml:"cache"`
+	Layout       string `yaml:"layout"`
+}
+
+// UnmarshalYAML takes a text for the name of a layout.
+func (p *precisionYAML) UnmarshalYAML(n ast.Node) error {
+	if _, text := n.(*ast.StringNode); text {
+		return yaml.NodeToValue(n, &p.Layout)
+	}
+	type plain precisionYAML // without this method
+	return yaml.NodeToValue(n, (*plain)(p), yaml.Strict())
+}
+
+// precision reads the formats, and the format of an autocast that the layout's
+// name includes. A format that is given beside a layout goes over it.
+func (c *checker) precision(d precisionYAML, p *Precision) (autocast dtype.Format) {
+	if d.Layout != "" {
+		var err error
+		if *p, autocast, err = ParseLayout(d.Layout); err != nil {
+			c.wrong("precision", "%v", err)
+		}
+	}
+	for _, f := range []struct {
+		name, text string
+		into       *dtype.Format
+	}{{"parameters", d.Parameters, &p.Parameters}, {"compute", d.Compute, &p.Compute}, {"cache", d.Cache, &p.Cache}} {
+		if f.text != "" {
+			*f.into = c.format("precision."+f.name, f.text)
+		}
+	}
+	for _, f := range []struct {
+		name, text string
+		into       *StateFormat
+	}{
+		{"gradients", d.Gradients, &p.Gradients}, {"master_copy", d.MasterCopy, &p.MasterCopy},
+		{"first_moment", d.FirstMoment, &p.FirstMoment}, {"second_moment", d.SecondMoment, &p.SecondMoment},
+	} {
+		if f.text == "" {
+			continue
+		}
+		s, ok := ParseStateFormat(f.text)
+		if !ok {
+			c.wrong("precision."+f.name, "is %q, expected fp32, bf16, fp16, 8bit or none", f.text)
+		}
+		*f.into = s
+	}
+	return autocast
+}
+
+type trainingYAML struct {
+	Optimizer      string          `yaml:"optimizer"`
+	Implementation string          `yaml:"implementation"`
+	Autocast       string          `yaml:"autocast"`
+	ZeroGrad       string          `yaml:"zero_grad"`
+	Checkpointing  string          `yaml:"checkpointing"`
+	Accumulation   whole           `yaml:"accumulation"`
+	InBackward     bool            `yaml:"optimizer_in_backward"`
+	Tuning         *tuningYAML     `yaml:"adapter"`
+	Evaluation     *evaluationYAML `yaml:"evaluation"`
+	Save           *copyYAML       `yaml:"save"`
+	Export         *copyYAML       `yaml:"export"`
+	Resume         string          `yaml:"resume"`
+}
+
+type tuningYAML struct {
+	Kind     string   `yaml:"kind"`
+	Rank     whole    `yaml:"rank"`
+	Targets  []string `yaml:"targets"`
+	Saved    []string `yaml:"modules_to_save"`
+	Format   string   `yaml:"format"`
+	Base     string   `yaml:"base"`
+	Prepared bool     `yaml:"prepared"`
+	Dropout  bool     `yaml:"dropout"`
+}
+
+type evaluationYAML struct {
+	Batch             whole  `yaml:"batch"`
+	Batches           whole  `yaml:"batches"`
+	Context           whole  `yaml:"context"`
+	KeepLogits        bool   `yaml:"keep_logits"`
+	AccumulationSteps whole  `yaml:"accumulation_steps"`
+	Logits            string `yaml:"logits"`
+}
+
+type copyYAML struct {
+	Copy string `yaml:"copy"`
+}
+
+// training checks what training adds.
+func (c *checker) training(d trainingYAML) *Train {
+	t := &Train{
+		Autocast:     c.format("training.autocast", d.Autocast),
+		Reset:        choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
+		Accumulation: c.atLeast("training.accumulation", d.Accumulation, 0),
+		InBackward:   d.InBackward,
+		Resume:       choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
+	}
+	var err error
+	if d.Optimizer != "" {
+		if t.Optimizer, err = ParseOptimizer(d.Optimizer, d.Implementation); err != nil {
+			c.wrong("training.optimizer", "%v", err)
+		}
+	}
+	if t.Checkpointing, err = ParseCheckpointing(d.Checkpointing); err != nil {
+		c.wrong("training.checkpointing", "%v", err)
+	}
+	if a := d.Tuning; a != nil {
+		t.Tuning = c.tuning(*a)
+	}
+	if e := d.Evaluation; e != nil {
+		t.Evaluation = &EvaluationLoop{
+			Batch: c.atLeast("training.evaluation.batch", e.Batch, 0), Batches: c.atLeast("training.evaluation.batches", e.Batches, 0),
+			Context: c.atLeast("training.evaluation.context", e.Context, 0), KeepLogits: e.KeepLogits,
+			AccumulationSteps: c.atLeast("training.evaluation.accumulation_steps", e.AccumulationSteps, 0),
+			Logits:            c.format("training.evaluation.logits", e.Logits),
+		}
+	}
+	if d.Save != nil {
+		t.Save = &Save{Copy: c.format("training.save.copy", d.Save.Copy)}
+	}
+	if d.Export != nil {
+		t.Export = &ExportTo{Format: c.format("training.export.copy", d.Export.Copy)}
+	}
+	return t
+}
+
+func (c *checker) tuning(d tuningYAML) *Tuning {
+	t := &Tuning{
+		Kind: d.Kind, Rank: int(c.atLeast("training.adapter.rank", d.Rank, 0)), Targets: d.Targets, Saved: d.Saved,
+		Format: c.format("training.adapter.format", d.Format), Base: d.Base, Prepared: d.Prepared, Dropout: d.Dropout,
+	}
+	if err := t.Check(); err != nil {
+		c.wrong("training.adapter", "%v", err)
+	}
+	return t
+}
+
+// atLeast is a count; it is refused below the least.
+func (c *checker) atLeast(field string, n whole, least int64) int64 {
+	if int64(n) < least {
+		c.wrong(field, "is %d, expected %d or more", n, least)
+	}
+	return int64(n)
+}

@@ -1,0 +1,247 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/dtype"
+)
+
+// Train is what training adds to a workload.
+type Train struct {
+	Optimizer Optimizer
+	// Autocast is the format that torch.autocast computes in; Unknown for none.
+	Autocast dtype.Format
+	// Reset is what the loop does with gradients after a step.
+	Reset         GradientReset
+	Checkpointing Checkpointing
+	Accumulation  int64 // micro-batches of one step; 0 and 1 are one
+	// InBackward says that each parameter is updated as soon as its gradient is
+	// there, and its gradient freed (optimizer_in_backward).
+	InBackward bool
+	Tuning     *Tuning // nil: every parameter is trained
+	Evaluation *EvaluationLoop
+	Save       *Save
+	Export     *ExportTo
+	Resume     ResumeFrom // empty: the loader's own
+}
+
+// GradientReset is what stands in a parameter's .grad between steps.
+type GradientReset string
+
+const (
+	SetToNone GradientReset = "none" // freed: what PyTorch 2 does
+	SetToZero GradientReset = "zero" // kept, filled with zeros
+)
+
+// Checkpointing is which activations are dropped and computed again.
+type Checkpointing struct {
+	Kind  CheckpointingKind
+	Every int // layers of one segment; 1 where Kind is full
+}
+
+// CheckpointingKind says how activation checkpointing chooses.
+type CheckpointingKind string
+
+const (
+	NoCheckpointing        CheckpointingKind = "none"
+	FullCheckpointing      CheckpointingKind = "full"      // each layer is a segment
+	SelectiveCheckpointing CheckpointingKind = "selective" // the scores of attention alone
+	EveryCheckpointing     CheckpointingKind = "every"     // every n-th layer is a segment
+)
+
+// String is the kind as a file spells it.
+func (c Checkpointing) String() string {
+	switch c.Kind {
+	case "":
+		return string(NoCheckpointing)
+	case EveryCheckpointing:
+		return fmt.Sprintf("every %d", c.Every)
+	}
+	return string(c.Kind)
+}
+
+// Tuning is fine-tuning that leaves the base model frozen.
+type Tuning struct {
+	Kind    string // "lora", "dora"
+	Rank    int
+	Targets []string // names of modules or their ends; "all-linear" alone for every linear layer but the head
+	Saved   []string // modules_to_save: trained whole, as copies beside the frozen ones
+	Format  dtype.Format
+	// Base is how the frozen weights are stored, as model.WithFormat takes it:
+	// "nf4", "nf4-double", "int8"; empty for the declared or stored format.
+	Base string
+	// Prepared says that prepare_model_for_kbit_training casts what is not packed
+	// to 32 bits.
+	Prepared bool
+	Dropout  bool
+	// Modules is the adapter as it was counted on the model.
+	Modules []TunedModule
+}
+
+// TunedModule is what an adapter adds to one module.
+type TunedModule struct {
+	Module string    // as the base model calls it
+	Tensor int       // index of its weight among the model's tensors
+	Saved  bool      // a copy of the module, in the module's own format
+	Shapes [][]int64 // the tensors that are trained
+}
+
+// EvaluationLoop is how evaluation runs between steps of training.
+type EvaluationLoop struct {
+	Batch   int64 // sequences of one batch; 0 where nobody said it
+	Batches int64
+	Context int64 // positions of one sequence; 0 for the training's
+	// KeepLogits says that the predictions of every batch are kept to the end.
+	KeepLogits bool
+	// AccumulationSteps is after how many batches what is kept moves to main
+	// memory; 0 for never.
+	AccumulationSteps int64
+	Logits            dtype.Format // of what is kept; Unknown where nobody said it
+}
+
+// Save is how a checkpoint is written.
+type Save struct {
+	// Copy is the format of a full copy of the parameters that is gathered on the
+	// device; Unknown where tensors go to main memory one by one.
+	Copy dtype.Format
+}
+
+// ExportTo is the format into which the weights are brought on the device.
+type ExportTo struct {
+	Format dtype.Format
+}
+
+// ResumeFrom is where a checkpoint's optimizer state is loaded to first.
+type ResumeFrom string
+
+const (
+	ResumeOnHost   ResumeFrom = "host"
+	ResumeOnDevice ResumeFrom = "device"
+)
+
+// Optimizer is what updates the parameters.
+type Optimizer struct {
+	Name           OptimizerName
+	Bits           int  // 8 or 32 of bitsandbytes' optimizers; 0 for those of PyTorch and transformers
+	Paged          bool // states in managed memory
+	Momentum       bool // of SGD
+	Implementation Implementation
+}
+
+// OptimizerName is the rule of the update.
+type OptimizerName string
+
+const (
+	AdamW     OptimizerName = "adamw"
+	SGD       OptimizerName = "sgd"
+	Adafactor OptimizerName = "adafactor"
+	Lion      OptimizerName = "lion"
+	Muon      OptimizerName = "muon"
+)
+
+// Implementation is how PyTorch loops over parameters.
+type Implementation string
+
+const (
+	Foreach Implementation = "foreach" // all parameters at once, in lists: PyTorch's default on a GPU
+	Fused   Implementation = "fused"   // one kernel, no temporaries
+	ForLoop Implementation = "for_loop"
+)
+
+// optimizers are the names that files and launchers use, those of transformers'
+// --optim among them.
+func optimizers() map[string]Optimizer {
+	bnb := func(n OptimizerName, bits int, paged bool) Optimizer {
+		return Optimizer{Name: n, Bits: bits, Paged: paged, Implementation: Fused}
+	}
+	return map[string]Optimizer{
+		"adamw": {Name: AdamW}, "adamw_torch": {Name: AdamW}, "adamw_torch_fused": {Name: AdamW, Implementation: Fused},
+		"adamw_bnb_8bit": bnb(AdamW, 8, false), "adamw_8bit": bnb(AdamW, 8, false), "adamw_32bit": bnb(AdamW, 32, false),
+		"paged_adamw": bnb(AdamW, 32, true), "paged_adamw_32bit": bnb(AdamW, 32, true), "paged_adamw_8bit": bnb(AdamW, 8, true),
+		"lion": bnb(Lion, 32, false), "lion_32bit": bnb(Lion, 32, false), "lion_8bit": bnb(Lion, 8, false),
+		"paged_lion_32bit": bnb(Lion, 32, true), "paged_lion_8bit": bnb(Lion, 8, true),
+		"sgd": {Name: SGD}, "sgd_momentum": {Name: SGD, Momentum: true},
+		"adafactor": {Name: Adafactor, Implementation: ForLoop}, "muon": {Name: Muon, Implementation: ForLoop},
+	}
+}
+
+// Optimizers lists the names of optimizers.
+func Optimizers() []string {
+	var names []string
+	for name := range optimizers() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ParseOptimizer finds an optimizer by its name, with the implementation that is
+// asked for; empty for its own.
+func ParseOptimizer(name, implementation string) (Optimizer, error) {
+	o, ok := optimizers()[strings.ToLower(name)]
+	if !ok {
+		return o, fmt.Errorf("is %q, expected one of %s", name, strings.Join(Optimizers(), ", "))
+	}
+	switch i := Implementation(strings.ReplaceAll(implementation, "-", "_")); {
+	case i == "":
+	case i != Foreach && i != Fused && i != ForLoop:
+		return o, fmt.Errorf("has the implementation %q, expected foreach, fused or for_loop", implementation)
+	case o.Implementation != "" && o.Implementation != i && name != "adamw_torch_fused":
+		return o, fmt.Errorf("is %q, which has no implementation but its own: foreach, fused and for_loop are PyTorch's, of adamw and sgd", name)
+	default:
+		o.Implementation = i
+	}
+	return o, nil
+}
+
+// Moments is how many moments the optimizer keeps in a format that follows what
+// it updates: it is for those that the format must be declared. Others choose
+// their own.
+func (o Optimizer) Moments() int {
+	switch {
+	case o.Bits != 0 || o.Name == Adafactor:
+		return 0
+	case o.Name == AdamW:
+		return 2
+	case o.Name == SGD && o.Momentum || o.Name == Muon:
+		return 1
+	}
+	return 0
+}
+
+// ParseCheckpointing reads "none", "full", "selective" or a number of layers.
+func ParseCheckpointing(text string) (Checkpointing, error) {
+	switch kind := CheckpointingKind(text); kind {
+	case "", NoCheckpointing:
+		return Checkpointing{Kind: NoCheckpointing}, nil
+	case FullCheckpointing:
+		return Checkpointing{Kind: kind, Every: 1}, nil
+	case SelectiveCheckpointing:
+		return Checkpointing{Kind: kind}, nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(text, "every "), "%d", &n); err != nil || n < 1 {
+		return Checkpointing{}, fmt.Errorf("is %q, expected none, full, selective or every with a number of layers, as in every 2", text)
+	}
+	return Checkpointing{Kind: EveryCheckpointing, Every: n}, nil
+}
+
+// MaxRank bounds the rank of an adapter: more than any matrix has rows.
+const MaxRank = 1 << 20
+
+// Check refuses an adapter that does not say what it trains.
+func (t *Tuning) Check() error {
+	switch {
+	case t.Kind != "" && t.Kind != "lora" && t.Kind != "dora":
+		return fmt.Errorf("is of the kind %q, expected lora or dora", t.Kind)
+	case t.Rank > MaxRank:
+		return fmt.Errorf("has rank %d, expected at most %d", t.Rank, MaxRank)
+	case t.Rank < 1 && len(t.Saved) == 0:
+		return fmt.Errorf("does not say its rank")
+	case len(t.Targets) == 0 && len(t.Saved) == 0:
+		return fmt.Errorf("does not say which modules it targets: name them (q_proj, v_proj), or all-linear")
+	}
+	return nil
+}
