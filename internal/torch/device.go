@@ -8,7 +8,10 @@ type Device struct {
 	ThreadsPerSM int   // most resident threads of one
 	Workspace    int64 // bytes that cuBLAS keeps for each thread that multiplies; 0 for none
 	Major, Minor int   // compute capability
+	Threads      int   // of a CPU's kernels; 0 is one
 }
+
+func (d Device) threads() int64 { return int64(max(d.Threads, 1)) }
 
 // The workspaces of cuBLAS by default: :4096:2:16:8, and 32 MiB on compute
 // capability 9.0

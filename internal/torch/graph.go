@@ -35,6 +35,7 @@ type node struct {
 	ints     [maxDims]int64 // attributes: dimensions, sizes
 	n        int8           // how many of ints count
 	dim      int8           // a dimension that the node works on
+	op       string         // the kernel that its backward runs
 	leaf     *impl          // of AccumulateGrad: a reference
 	program  *recompute
 

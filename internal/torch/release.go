@@ -49,3 +49,14 @@ func (r Release) slicesWhole() bool { return r.before(2, 0) }
 // cachesInInferenceMode: autocast kept weights that it had cast in inference
 // mode until https://github.com/pytorch/pytorch/issues/158232.
 func (r Release) cachesInInferenceMode() bool { return r.before(2, 10) }
+
+// fusesRMSNorm: rms_norm has a kernel of its own on CUDA
+// (https://github.com/pytorch/pytorch/pull/153666).
+func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
+
+// keepsRandomState: flash attention keeps its random state on the device.
+func (r Release) keepsRandomState() bool { return !r.before(2, 7) }
+
+// widensMathAttention: scaled_dot_product_attention made of operators computes
+// 16 bits in 32 (https://github.com/pytorch/pytorch/pull/133835).
+func (r Release) widensMathAttention() bool { return !r.before(2, 5) }
