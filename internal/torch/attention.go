@@ -65,9 +65,9 @@ func (m *Machine) flash(a Attention, q, k, v *impl) *impl {
 	}
 	if n != nil {
 		n.computes(out)
-		m.save(n, lse)
+		m.saveResults(n, lse)
 		if state != nil {
-			m.save(n, state)
+			m.saveResults(n, state)
 		}
 		m.saveOutput(n, out)
 	}
@@ -229,7 +229,7 @@ func (m *Machine) efficient(a Attention, q, k, v, mask *impl) *impl {
 		} else if mask != nil {
 			m.save(n, mask)
 		}
-		m.save(n, lse)
+		m.saveResults(n, lse)
 		m.saveOutput(n, out)
 	}
 	m.drop(lse, padded)
@@ -270,7 +270,7 @@ func (m *Machine) flashCPU(q, k, v *impl) *impl {
 	m.free(m.bufferOf(4 * m.device.threads() * (rows*columns + 2*rows + rows*q.size[3])))
 	if n != nil {
 		n.computes(out)
-		m.save(n, lse)
+		m.saveResults(n, lse)
 		m.saveOutput(n, out)
 	}
 	m.drop(lse)

@@ -77,18 +77,17 @@ func (m *Machine) binaryOp(c *elementwise, x, y *impl) *impl {
 func (m *Machine) computedTogether(c *elementwise, f dtype.Format, a, b *impl) *impl {
 	var casts [2]*impl
 	m.sites.op = c.name
-	kept := f
+	if m.device.CPU {
+		for i, x := range []*impl{a, b} {
+			if x.dtype != f && x.dims > 0 {
+				casts[i] = m.emptyLike(f, x)
+			}
+		}
+	}
 	if c.boolean {
 		f = dtype.Bool
 	}
 	out := m.iterated(f, a, b)
-	if m.device.CPU {
-		for i, x := range []*impl{a, b} {
-			if x.dtype != kept && x.dims > 0 {
-				casts[i] = m.emptyLike(kept, x)
-			}
-		}
-	}
 	m.drop(casts[0], casts[1])
 	return out
 }

@@ -30,7 +30,8 @@ type node struct {
 	sequence uint64 // of its creation; the highest runs first
 	apply    backward
 	next     []edge
-	saved    []*impl // references, in the order in which they are released
+	saved    []*impl // references: inputs, then results
+	inputs   int8    // how many of saved are inputs
 	outputs  []meta
 	ints     [maxDims]int64 // attributes: dimensions, sizes
 	n        int8           // how many of ints count
@@ -100,8 +101,15 @@ func (m *Machine) edgeOf(i *impl) edge {
 
 func metaOf(i *impl) meta { return meta{dims: i.dims, dtype: i.dtype, size: i.size} }
 
-// save keeps a tensor for backward.
+// save keeps inputs for backward, in the order in which they are released.
 func (m *Machine) save(n *node, list ...*impl) {
+	m.saveResults(n, list...)
+	n.inputs = int8(len(n.saved))
+}
+
+// saveResults keeps results beside the output for backward. They are released
+// after the inputs.
+func (m *Machine) saveResults(n *node, list ...*impl) {
 	for _, i := range list {
 		n.saved = append(n.saved, retain(i))
 		m.keptForBackward(i.storage)
@@ -129,8 +137,9 @@ func (m *Machine) forget(n *node) {
 	saved := n.saved
 	n.saved = nil
 	if m.release.releasesSelfFirst() {
-		slices.Reverse(saved)
+		slices.Reverse(saved[:n.inputs])
 	}
+	n.inputs = 0
 	m.drop(saved...)
 	if n.program != nil {
 		m.dropRecompute(n)

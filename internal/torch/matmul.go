@@ -233,9 +233,7 @@ func (m *Machine) linear(x, w, bias *impl) *impl {
 	r := m.unfoldedUnsafe(y, out[:a.dims])
 	m.drop(flat, t)
 	if c != nil {
-		sum := m.binaryOp(&m.binaries[Add], r, c)
-		m.drop(r)
-		return sum
+		return m.InPlace(Add, Tensor{impl: r}, Tensor{impl: c}).impl
 	}
 	return r
 }
@@ -334,4 +332,35 @@ func (m *Machine) batch(x *impl, lead []int64, batch, rows, columns int64) *impl
 	r := m.reshape(wide, []int64{batch, rows, columns})
 	m.drop(wide)
 	return r
+}
+
+// Baddbmm is bias + x × y, batch by batch.
+func (m *Machine) Baddbmm(bias, x, y Tensor) Tensor {
+	to := m.castsTo(lower, bias.impl, x.impl, y.impl)
+	c, a, b := m.eased(bias.impl, to), m.eased(x.impl, to), m.eased(y.impl, to)
+	var n *node
+	if m.wants(c, a, b) {
+		n = m.record("BaddbmmBackward0", baddbmmBackward, c, a, b)
+		m.saveFactors(n, a, b)
+	}
+	m.sites.op = "baddbmm"
+	out := m.empty(a.dtype, []int64{a.size[0], a.size[1], b.size[2]})
+	m.multiply(a, b, out)
+	attach(n, out)
+	m.drop(b, a, c)
+	m.consume(bias, x, y)
+	return result(out)
+}
+
+// baddbmmBackward: batch1, batch2, then the bias.
+func baddbmmBackward(p *pass) {
+	if p.needs(1) {
+		p.give(1, p.m.bmmKernel(p.grad(), p.hold(p.m.transpose(p.saved(0), 1, 2))))
+	}
+	if p.needs(2) {
+		p.give(2, p.m.bmmKernel(p.hold(p.m.transpose(p.n.saved[p.n.n], 1, 2)), p.grad()))
+	}
+	if p.needs(0) {
+		p.same(0, p.grad())
+	}
 }

@@ -23,7 +23,7 @@ func (m *Machine) LayerNorm(x, weight, bias Tensor) Tensor {
 			}
 		}
 		n.computes(out)
-		m.save(n, mean, deviation)
+		m.saveResults(n, mean, deviation)
 	}
 	m.drop(mean, deviation, c, b, w, a)
 	m.consume(x, weight, bias)
@@ -152,7 +152,7 @@ func (m *Machine) fusedRMSNorm(a, w *impl) *impl {
 	deviation := m.rowStatistics(a)
 	if n != nil {
 		n.computes(out)
-		m.save(n, deviation)
+		m.saveResults(n, deviation)
 	}
 	m.drop(deviation, c)
 	return out

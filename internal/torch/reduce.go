@@ -138,7 +138,7 @@ func (m *Machine) Max(x Tensor, dim int, keep bool) (values, indices Tensor) {
 	if n != nil {
 		n.ints, n.n = x.size, x.dims
 		n.computes(v)
-		m.save(n, i)
+		m.saveResults(n, i)
 	}
 	m.consume(x)
 	return result(v), result(i)

@@ -72,7 +72,7 @@ func (m *Machine) CrossEntropy(logits, targets Tensor) Tensor {
 	loss, weight := m.empty(logs.dtype, nil), m.empty(logs.dtype, nil)
 	if n != nil {
 		n.computes(loss)
-		m.save(n, weight)
+		m.saveResults(n, weight)
 	}
 	m.drop(weight)
 	m.consume(logs, targets)
@@ -105,7 +105,7 @@ func (m *Machine) Dropout(x Tensor) Tensor {
 	mask := m.emptyLike(dtype.Bool, x.impl)
 	if n != nil {
 		n.computes(out)
-		m.save(n, mask)
+		m.saveResults(n, mask)
 	}
 	m.drop(mask)
 	m.consume(x)

@@ -363,11 +363,44 @@ func catBackward(p *pass) {
 	}
 }
 
-// Stack joins tensors along a new dimension.
+// Stack joins tensors along a new dimension. Its backward is views.
 func (m *Machine) Stack(dim int, list ...Tensor) Tensor {
-	rows := make([]Tensor, len(list))
-	for i, t := range list {
-		rows[i] = m.Unsqueeze(t, dim)
+	shape := impl{dims: list[0].dims, size: list[0].size}
+	if dim < 0 {
+		dim += int(shape.dims) + 1
 	}
-	return m.Cat(dim, rows...)
+	shape.insert(dim)
+	shape.size[dim] = int64(len(list))
+	impls := make([]*impl, len(list))
+	for i, t := range list {
+		impls[i] = t.impl
+	}
+	var n *node
+	if m.wants(impls...) {
+		n = m.record("StackBackward0", stackBackward, impls...)
+		n.dim = int8(dim)
+	}
+	m.sites.op = "stack"
+	out := attach(n, m.concatenated(impls, shape.Shape()))
+	m.consume(list...)
+	return result(out)
+}
+
+func stackBackward(p *pass) {
+	for i := range p.n.next {
+		if p.needs(i) {
+			v := p.m.view(p.grad())
+			v.remove(int(p.n.dim))
+			p.give(i, v)
+		}
+	}
+}
+
+// WholeSlice is x[:] beside another index: a view with a backward of its own in
+// old releases, and nothing in newer ones.
+func (m *Machine) WholeSlice(x Tensor) Tensor {
+	if !m.release.slicesWhole() {
+		return x
+	}
+	return m.Slice(x, 0, 0, x.size[0])
 }
