@@ -72,11 +72,13 @@
 //	             devices (below), threads (true: phases of other threads were open meanwhile), truncated_tokens (cut off
 //	             by fast tokenizers since the last phase; null: no tokenizer that says so was called)
 //	missing      a phase that must have happened between two others was not seen: name, step, reason
-//	tokens       a call of a fast tokenizer cut off tokens: truncated, sequences
+//	tokens       fast tokenizers cut off tokens: truncated, sequences, calls, so far in this process; at the first, second,
+//	             fourth, eighth … such call and before "exit"
 //	lab          the lab's arguments: device, batch, context, width, dtype, warmup, repeats, train, blocks, seed,
 //	             order [phase, …], empty_cache_between_repeats (false), process ("one")
 //	impossible   the lab cannot measure: missing ("pytorch", "cuda", "device"), detail; exit status 2 follows
-//	guard        the budget does not hold: budget_bytes, device, name, step, allocated_bytes, total_bytes, reason
+//	guard        the budget does not hold: budget_bytes, device, name and step of the phase (null: the card is too
+//	             small), allocated_bytes, total_bytes, reason. The process then ends with 3
 //	snapshot     memory ran out and a snapshot was written: path, device, bytes; or path null and reason
 //	steps        FLOODMARK_PROBE_STEPS was reached; nothing more is hooked: steps
 //	note         code, text: something that a reader must be told
@@ -98,7 +100,7 @@
 //   - inputs: {tensors [{name, shape, dtype, device}], more (tensors beyond the first 64), values {name: number or text},
 //     sha256 (of names, dtypes, shapes and contents, null), sha256_reason, given (text that the program gave, null)}, or null;
 //   - readings: "protocol", or "none" with readings_reason: "no_context", "stream_capture", "failed" (error in reading);
-//   - result: {loss (number or null), sha256 (of outputs), reason}, or null;
+//   - result: {loss (number or null), sha256 (of outputs), reason; generated_tokens of generate}, or null;
 //   - status: "ok", "failed", "out_of_memory", "interrupted" (KeyboardInterrupt, SystemExit).
 //
 // An element of devices in "end":

@@ -15,6 +15,7 @@ program imports it. Whatever goes wrong in here, the program goes on.
 """
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -32,6 +33,7 @@ from collections.abc import Mapping
 VERSION = 1
 
 SETTING = "FLOODMARK_PROBE_"
+HOST = socket.gethostname()
 
 # Who tells a process its rank, the most reliable first: launchers of PyTorch set RANK for
 # the process itself, while SLURM_PROCID may belong to a launcher above it.
@@ -54,7 +56,7 @@ EXTENSIONS = ("transformers", "accelerate", "peft", "trl", "deepspeed", "safeten
               "xformers", "triton", "apex", "lightning", "datasets", "diffusers", "torchao", "torchvision")
 
 # Bounds that keep a line under 64 KiB.
-MOST_TENSORS, MOST_VALUES, MOST_TEXT, MOST_LINE = 64, 32, 256, 64 << 10
+MOST_PARTS, MOST_TENSORS, MOST_VALUES, MOST_TEXT, MOST_LINE = 4096, 64, 32, 256, 64 << 10
 
 
 def setting(name, default=None):
@@ -86,11 +88,7 @@ def read_text(path):
 
 
 class Stream:
-    """Lines of JSON in a file of this process alone, each written by one write(2).
-
-    A name in a folder is chosen when the first line is due, so that the many
-    children that have nothing to say leave no file.
-    """
+    """Lines of JSON in a file of this process alone, each written by one write(2)."""
 
     def __init__(self, folder=None, path=None):
         self.folder = folder and os.path.abspath(folder)  # the program may change directory
@@ -99,39 +97,29 @@ class Stream:
         self.restart()
 
     def restart(self):
-        """Begin a stream of one's own; a forked child shares nothing with its parent's."""
-        self.lock = threading.RLock()  # the old one may be held by a thread that does not exist here
+        """Begin anew; a forked child has a file of its own, and only when it has something to say."""
+        self.lock = threading.RLock()  # the old one may be held by a thread that the child does not have
         self.path = self.fd = self.identity = None
-        self.complaint = None
-        self.torn = False
+        self.torn = self.complained = False
 
-    def write(self, kind, **fields):
+    def write(self, kind=None, **fields):
+        """One line; without a kind only the first line of the stream, if it is still due."""
         try:
             with self.lock:
                 if self.path is None:
                     self._create()
-                self._append(encode(kind, fields))
+                if kind:
+                    self._append(encode(kind, fields))
         except Exception as error:  # a full disk must not end the program
             self._complain(error)
 
-    def start(self):
-        try:
-            with self.lock:
-                if self.path is None:
-                    self._create()
-        except Exception as error:
-            self._complain(error)
-
     def _create(self):
-        self.path = self.fixed or self._name()
-        self._open(os.O_CREAT | os.O_EXCL)
-        self._append(encode("process", process_fields(self.forked_from)))
-
-    def _name(self):
         rank = rank_fields()["rank"]
         who = "process" if rank is None else "rank-%05d" % rank
-        return os.path.join(self.folder, "%s.%s.%d.%d.jsonl" % (who, short(socket.gethostname(), 64).replace(os.sep, "_"),
-                                                                 os.getpid(), time.time_ns()))
+        name = "%s.%s.%d.%d.jsonl" % (who, HOST.replace(os.sep, "_")[:64], os.getpid(), time.time_ns())
+        self.path = self.fixed or os.path.join(self.folder, name)
+        self._open(os.O_CREAT | os.O_EXCL)
+        self._append(encode("process", process_fields(self.forked_from)))
 
     def _open(self, flags):
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | flags, 0o644)
@@ -142,12 +130,8 @@ class Stream:
     def _append(self, data):
         if not self._is_ours():
             self._open(0)
-        if self.torn:
-            data = b"\n" + data
-        written = os.write(self.fd, data)
-        self.torn = written != len(data)
-        if self.torn:
-            raise OSError("only %d of %d bytes were written" % (written, len(data)))
+        data = b"\n" + data if self.torn else data
+        self.torn = os.write(self.fd, data) != len(data)
 
     def _is_ours(self):
         """Programs close descriptors that are not theirs, and then get their numbers for files of their own."""
@@ -158,12 +142,16 @@ class Stream:
         return (status.st_dev, status.st_ino) == self.identity
 
     def _complain(self, error):
-        if self.complaint is None:
-            self.complaint = str(error)
-            try:
-                sys.stderr.write("floodmark_probe: readings are lost: %s\n" % error)
-            except Exception:
-                pass
+        if not self.complained:
+            self.complained = True
+            complain("readings are lost: %s" % error)
+
+
+def complain(text):
+    try:
+        sys.stderr.write("floodmark_probe: %s\n" % text)
+    except Exception:  # the program closed it
+        pass
 
 
 def out_of_the_way(fd):
@@ -208,7 +196,7 @@ def process_fields(forked_from):
     argv = getattr(sys, "orig_argv", None) or getattr(sys, "argv", [])  # argv is not set yet in a sitecustomize
     fields = {
         "probe": VERSION, "run": setting("RUN"), "pid": os.getpid(), "ppid": os.getppid(), "forked_from": forked_from,
-        "host": socket.gethostname(), "boot_id": read_text("/proc/sys/kernel/random/boot_id"),
+        "host": HOST, "boot_id": read_text("/proc/sys/kernel/random/boot_id"),
         "python": sys.version.split()[0], "executable": sys.executable, "argv": [short(a) for a in argv[:MOST_TENSORS]],
         "cwd": folder, "phases": setting("PHASES", "1") != "0",
         "settings": {k: short(v) for k, v in os.environ.items() if k.startswith(SETTING)},
@@ -221,104 +209,103 @@ def process_fields(forked_from):
 # --- What a phase is given, and what came of it -----------------------------------------
 
 
-def tensors_in(value, name="", found=None, depth=0):
-    """[(name, tensor)] of nested containers; plain numbers and texts as they are."""
+def is_tensor(value):
+    """Asked of the type: a proxy that records operations would record the question."""
+    return hasattr(type(value), "shape") and hasattr(type(value), "dtype")
+
+
+def parts_of(value, name="", found=None, depth=0):
+    """[(name, tensor, number or text)] of nested containers."""
     found = [] if found is None else found
-    if len(found) > 64 * MOST_TENSORS:
-        return found
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if is_tensor(value) or isinstance(value, (bool, int, float, str)):
         found.append((name or "input", value))
-    elif isinstance(value, (bool, int, float, str)):
-        found.append((name or "value", value))
-    elif depth < 4 and isinstance(value, Mapping):
-        for key, item in value.items():
-            tensors_in(item, name + "." + str(key) if name else str(key), found, depth + 1)
-    elif depth < 4 and isinstance(value, (list, tuple)):
-        for i, item in enumerate(value[: 4 * MOST_TENSORS]):
-            tensors_in(item, "%s.%d" % (name, i) if name else str(i), found, depth + 1)
+    elif depth < 4 and isinstance(value, (Mapping, list, tuple)):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in items:
+            if len(found) > MOST_PARTS:
+                break
+            parts_of(item, "%s.%s" % (name, key) if name else str(key), found, depth + 1)
     return found
+
+
+def tensors_of(value):
+    return [(name, v) for name, v in parts_of(value) if is_tensor(v)]
 
 
 def describe(inputs, may_read):
     """Shapes, formats and a hash of what a phase is given; contents only where reading them disturbs nothing."""
     if inputs is None:
         return None
-    described = {"tensors": [], "more": 0, "values": {}, "sha256": None, "sha256_reason": None, "given": None}
-    if isinstance(inputs, str):
-        described["given"] = short(inputs)
-        return described
-    found = tensors_in(inputs)
-    tensors = [(name, v) for name, v in found if hasattr(v, "shape")]
-    described["more"] = max(0, len(tensors) - MOST_TENSORS)
-    for name, v in tensors[:MOST_TENSORS]:
-        described["tensors"].append({"name": short(name, 128), "shape": [int(n) for n in v.shape],
-                                     "dtype": str(v.dtype).replace("torch.", ""), "device": short(getattr(v, "device", ""), 32)})
-    for name, v in [(n, v) for n, v in found if not hasattr(v, "shape")][:MOST_VALUES]:
-        described["values"][short(name, 128)] = finite(v) if isinstance(v, (int, float)) else short(v)
-    described["sha256"], described["sha256_reason"] = content_hash(tensors) if may_read else (None, "stream_capture")
-    return described
+    given = short(inputs) if isinstance(inputs, str) else None
+    tensors = tensors_of(inputs)
+    values = [] if given else [(n, v) for n, v in parts_of(inputs) if not is_tensor(v)][:MOST_VALUES]
+    digest, reason = content_hash(tensors) if may_read else (None, "stream_capture")
+    return {
+        "tensors": [{"name": short(n, 128), "shape": [int(s) for s in v.shape], "dtype": str(v.dtype).replace("torch.", ""),
+                     "device": short(getattr(v, "device", ""), 32)} for n, v in tensors[:MOST_TENSORS]],
+        "more": max(0, len(tensors) - MOST_TENSORS), "values": {short(n, 128): short_value(v) for n, v in values},
+        "sha256": digest, "sha256_reason": reason, "given": given,
+    }
+
+
+def short_value(v):
+    return finite(v) if isinstance(v, (int, float)) else short(v)
+
+
+def finite(v):
+    return v if isinstance(v, int) or abs(v) < float("inf") else None  # JSON knows no other numbers
 
 
 def content_hash(tensors):
     """(hash, None) of names, formats, shapes and contents, or (None, why not)."""
-    most = number(setting("HASH_BYTES")) or 256 << 10
+    most, digest = number(setting("HASH_BYTES")) or 256 << 10, hashlib.sha256()
     if not tensors:
         return None, "no_tensors"
-    if sum(bytes_of(v) for _, v in tensors) > most:
-        return None, "too_large"
-    digest = hashlib.sha256()
-    for name, v in tensors:
-        digest.update(("%s|%s|%s|" % (name, v.dtype, tuple(v.shape))).encode())
-        try:
-            if not v.is_contiguous():  # a copy would allocate on the device
-                return None, "not_contiguous"
+    try:
+        if sum(v.numel() * v.element_size() for _, v in tensors) > most:
+            return None, "too_large"
+        for name, v in tensors:
+            if not is_plain(v):
+                return None, "not_plain"
+            digest.update(("%s|%s|%s|" % (name, v.dtype, tuple(v.shape))).encode())
             digest.update(contents(v))
-        except Exception as error:
-            return None, short("%s: %s" % (type(error).__name__, error))
+    except Exception as error:
+        return None, fault_text(error)
     return digest.hexdigest(), None
 
 
-def bytes_of(v):
-    count = 1
-    for n in v.shape:
-        count *= int(n)
-    return count * (v.element_size() if hasattr(v, "element_size") else 8)
+def is_plain(v):
+    """One block of memory that can be copied to the host as it is. A tensor that is spread over
+    ranks would communicate, and one that is not contiguous would allocate on its device."""
+    return type(v).__name__ in ("Tensor", "Parameter") and v.is_contiguous()
 
 
 def contents(v):
-    """The bytes of a tensor, without numpy and without a new tensor on its device."""
     import ctypes
 
     host = v.detach().cpu()
     size = host.numel() * host.element_size()
-    return ctypes.string_at(host.data_ptr(), size) if size else b""
-
-
-def finite(value):
-    return value if isinstance(value, int) or abs(value) < float("inf") else None
-
-
-def loss_of(value):
-    """The number that a one-element tensor holds, or a model's output calls its loss."""
-    value = getattr(value, "loss", value)
-    if isinstance(value, (list, tuple)) and len(value) == 1:
-        value = value[0]
-    if not hasattr(value, "numel") or value.numel() != 1 or not hasattr(value, "item") or not value.is_floating_point():
-        return None
-    return float(value.item())
+    return ctypes.string_at(host.data_ptr(), size) if size and host.data_ptr() else b""
 
 
 def result_of(value):
     """What lets two runs be compared: the loss, or a hash of small outputs."""
+    result = {"loss": None, "sha256": None, "reason": None}
     try:
-        loss = loss_of(value)
-        if loss is not None:
-            return {"loss": finite(loss), "sha256": None, "reason": None if finite(loss) is not None else "not_finite"}
-        tensors = [(n, v) for n, v in tensors_in(value) if hasattr(v, "shape")]
-        digest, reason = content_hash(tensors)
-        return {"loss": None, "sha256": digest, "reason": reason}
+        loss = getattr(value, "loss", value)
+        loss = loss[0] if isinstance(loss, (list, tuple)) and len(loss) == 1 else loss
+        if is_tensor(loss) and loss.numel() == 1 and is_plain(loss) and loss.is_floating_point():
+            result["loss"] = finite(float(loss.item()))
+            result["reason"] = "not_finite" if result["loss"] is None else None
+        else:
+            result["sha256"], result["reason"] = content_hash(tensors_of(value))
     except Exception as error:
-        return {"loss": None, "sha256": None, "reason": short("%s: %s" % (type(error).__name__, error))}
+        result["reason"] = fault_text(error)
+    return result
+
+
+def fault_text(error):
+    return short("%s: %s" % (type(error).__name__, error))
 
 
 def status_of(error):
@@ -337,42 +324,66 @@ def error_fields(error):
 
 # --- The counters -----------------------------------------------------------------------
 
+PAIR = ("allocated_bytes", "reserved_bytes")
+NOTHING = dict.fromkeys(PAIR)
+
+
+def levels(stats, which="current"):
+    """Allocated and reserved of one reading, so that both belong to one moment."""
+    return {name: stats[name]["all"][which] for name in PAIR}
+
+
+def higher(a, b):
+    return {name: max(a[name], b[name]) for name in PAIR} if a else b
+
 
 def leaves(stats, path=()):
     """(path, {current, peak, …}) of every statistic in the nested dictionary."""
     for key, value in stats.items():
-        if isinstance(value, dict):
-            if "peak" in value:
-                yield path + (key,), value
-            else:
-                yield from leaves(value, path + (key,))
+        if isinstance(value, dict) and "peak" in value:
+            yield path + (key,), value
+        elif isinstance(value, dict):
+            yield from leaves(value, path + (key,))
+
+
+def replace(holder, name, by):
+    """Put by(original, …) in the place of holder.name; it keeps the looks of the original."""
+    original = getattr(holder, name)
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        return by(original, *args, **kwargs)
+
+    setattr(holder, name, call)
+    return original
 
 
 class Window:
-    """What one phase knows of one device: its start, and the highest so far."""
+    """What one phase knows of one device: its start, and the highest so far. No start: the context came later."""
 
-    def __init__(self, start):
-        self.start, self.since = start, "phase" if start else "process"
-        self.allocated = self.reserved = None
-        self.resets = 0
-        self.events = None
+    def __init__(self, stats=None):
+        self.start = stats and levels(stats)
+        self.events = {name: (stats or {}).get(name) for name in ("num_alloc_retries", "num_ooms")}
+        self.peak, self.resets = None, 0
 
-    def raise_to(self, stats):
-        self.allocated = max(self.allocated or 0, stats["allocated_bytes"]["all"]["peak"])
-        self.reserved = max(self.reserved or 0, stats["reserved_bytes"]["all"]["peak"])
+    def line(self, device, stats=None, reason=None):
+        """The device in the line "end"; what was not read is null."""
+        return {"device": device, "start": self.start, "peak": self.peak if stats else NOTHING,
+                "end": levels(stats) if stats else NOTHING, "peak_since": "phase" if self.start else "process",
+                "windows": self.resets + 1, "reason": reason, **self.since(stats or {})}
 
-
-def levels(stats):
-    return {"allocated_bytes": stats["allocated_bytes"]["all"]["current"],
-            "reserved_bytes": stats["reserved_bytes"]["all"]["current"]}
+    def since(self, stats):
+        """How often it happened in between; unknown where the start is, or where somebody reset the count."""
+        pairs = {name: (first, stats.get(name)) for name, first in self.events.items()}
+        return {name: None if None in p or p[1] < p[0] else p[1] - p[0] for name, p in pairs.items()}
 
 
 class Counters:
     """The memory counters of torch.cuda, shared with everybody who reads or resets them.
 
-    The counters keep one peak since one reset. Whoever resets them ends the
-    window of all others, so before each reset the peak is handed to every
-    phase that is open, and to the program if it asks for its own.
+    A counter keeps one peak since one reset, and whoever resets it ends the window of all
+    others. So before each reset the peak is handed to every phase that is open, and kept for
+    the program, which must see its own peak since its own reset.
     """
 
     def __init__(self, torch, probe):
@@ -380,52 +391,20 @@ class Counters:
         memory = torch.cuda.memory
         self.stats, self.reset = memory.memory_stats_as_nested_dict, memory.reset_peak_memory_stats
         self.kept = {}  # device: {path: peak since the program's own reset}
-        self.peaks = {}  # device: highest (allocated, reserved) that any reset ended
+        self.peaks = {}  # device: highest pair that a reset ended since the process began
         self.captures = 0  # begun by this process and not ended, on whatever stream
 
     def share(self):
-        """Give the program its own peaks: since its own last reset, not since ours."""
-        memory, cuda = self.torch.cuda.memory, self.torch.cuda
-
-        @functools.wraps(self.stats)
-        def memory_stats_as_nested_dict(device=None):
-            return self.with_kept(device, self.stats(device))
-
-        @functools.wraps(self.reset)
-        def reset_peak_memory_stats(device=None):
-            index = self.index(device)
-            with self.probe.lock:
-                if index is not None and index in self.devices():
-                    self.hand_over(index, self.stats(index))
-                self.kept.pop(index, None)
-                return self.reset(device)
-
-        for module in (memory, cuda):
-            module.memory_stats_as_nested_dict = memory_stats_as_nested_dict
-            module.reset_peak_memory_stats = reset_peak_memory_stats
-        self.share_accelerator(reset_peak_memory_stats)
-
-    def share_accelerator(self, reset):
-        """torch.accelerator reads and resets the same counters by another way."""
-        package = getattr(self.torch, "accelerator", None)
-        memory = getattr(package, "memory", None)
-        if not hasattr(memory, "memory_stats") or not hasattr(memory, "reset_peak_memory_stats"):
-            return
-        original = memory.memory_stats
-
-        @functools.wraps(original)
-        def memory_stats(*args, **kwargs):
-            flat = original(*args, **kwargs)
-            for path, peak in self.kept.get(self.index(args[0] if args else None), {}).items():
-                key = ".".join(path) + ".peak"
-                if key in flat:
-                    flat[key] = max(flat[key], peak)
-            return flat
-
-        for module in (package, memory):
-            module.memory_stats = memory_stats
-            if self.torch.version.cuda or self.torch.version.hip:
-                module.reset_peak_memory_stats = lambda device_index=None, /: reset(device_index)
+        """Everything in torch.cuda that reads a peak goes through one function, and all that resets it through another."""
+        for module in (self.torch.cuda.memory, self.torch.cuda):
+            replace(module, "memory_stats_as_nested_dict", self.stats_for_program)
+            replace(module, "reset_peak_memory_stats", self.reset_for_program)
+        package = getattr(self.torch, "accelerator", None)  # another way to the same counters
+        if hasattr(package, "memory") and (self.torch.version.cuda or self.torch.version.hip):
+            for module in (package.memory, package):
+                if hasattr(module, "memory_stats") and hasattr(module, "reset_peak_memory_stats"):
+                    replace(module, "memory_stats", self.flat_stats_for_program)
+                    replace(module, "reset_peak_memory_stats", self.reset_for_program)
 
     def index(self, device):
         try:
@@ -433,26 +412,39 @@ class Counters:
         except Exception:
             return None
 
-    def with_kept(self, device, stats):
-        kept = self.kept.get(self.index(device)) if self.kept else None
-        if kept:
-            for path, leaf in leaves(stats):
-                leaf["peak"] = max(leaf["peak"], kept.get(path, 0))
+    def stats_for_program(self, original, device=None):
+        stats = self.stats(device)
+        kept = self.kept.get(self.index(device), {}) if self.kept else {}
+        for path, leaf in leaves(stats) if kept else ():
+            leaf["peak"] = max(leaf["peak"], kept.get(path, 0))
         return stats
+
+    def flat_stats_for_program(self, original, *device):
+        stats = original(*device)
+        for path, peak in self.kept.get(self.index(device[0] if device else None), {}).items():
+            key = ".".join(path) + ".peak"
+            if key in stats:
+                stats[key] = max(stats[key], peak)
+        return stats
+
+    def reset_for_program(self, original, device=None):
+        with self.probe.lock:
+            index = self.index(device)
+            if index in self.devices():
+                self.hand_over(index, self.stats(index))
+            self.kept.pop(index, None)
+            return self.reset(device)
 
     def devices(self):
         """Ordinals of the devices that this process has a context on; asking creates none."""
-        cuda = self.torch.cuda
-        if not cuda.is_initialized():
+        if not self.torch.cuda.is_initialized():
             return []
         has = getattr(self.torch._C, "_cuda_hasPrimaryContext", None)
-        return [d for d in range(cuda.device_count()) if has is None or has(d)]
+        return [d for d in range(self.torch.cuda.device_count()) if has is None or has(d)]
 
     def capturing(self):
-        if self.captures > 0:
-            return True
         cuda = self.torch.cuda
-        return bool(cuda.is_initialized() and hasattr(cuda, "is_current_stream_capturing") and cuda.is_current_stream_capturing())
+        return self.captures > 0 or bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
     def synchronize(self, devices):
         for device in devices:
@@ -460,48 +452,36 @@ class Counters:
 
     def hand_over(self, device, stats):
         """Before a reset: the peak goes to each open phase, and to the whole of the process."""
-        ended = [stats[name]["all"]["peak"] for name in ("allocated_bytes", "reserved_bytes")]
-        self.peaks[device] = [max(pair) for pair in zip(ended, self.peaks.get(device, ended))]
+        peak = levels(stats, "peak")
+        self.peaks[device] = higher(self.peaks.get(device), peak)
         for phase in self.probe.open:
             if phase.readings == "protocol":
-                window = phase.windows.setdefault(device, Window(None))
-                window.raise_to(stats)
+                window = phase.windows.setdefault(device, Window())
+                window.peak = higher(window.peak, peak)
                 window.resets += 1
 
     def begin(self, device):
-        """Read, hand the peaks over, reset. The window of the phase that begins."""
+        """Read, hand the peaks over, reset: the window of the phase that begins."""
         stats = self.stats(device)
-        window = Window(levels(stats))
-        window.events = events(stats)
         self.hand_over(device, stats)
         kept = self.kept.setdefault(device, {})
-        for path, leaf in leaves(stats):
-            kept[path] = max(leaf["peak"], kept.get(path, 0))
+        kept.update({path: max(leaf["peak"], kept.get(path, 0)) for path, leaf in leaves(stats)})
         self.reset(device)
-        return window
+        return Window(stats)
 
     def end(self, device, window):
-        """Read, and what the end line says of the device."""
         stats = self.stats(device)
-        window.raise_to(stats)
-        fields = {"device": device, "start": window.start,
-                  "peak": {"allocated_bytes": window.allocated, "reserved_bytes": window.reserved},
-                  "end": levels(stats), "peak_since": window.since, "windows": window.resets + 1, "reason": None}
-        fields.update(self.device_bytes(device))
-        fields.update(difference(events(stats), window.events))
-        return fields
+        window.peak = higher(window.peak, levels(stats, "peak"))
+        return {**window.line(device, stats), **self.device_bytes(device)}
 
     def whole(self, device):
-        """Since the process began: only read, no reset and no waiting."""
+        """Since the process began: only read, without waiting and without a reset."""
         stats = self.stats(device)
-        last = [stats[name]["all"]["peak"] for name in ("allocated_bytes", "reserved_bytes")]
-        allocated, reserved = (max(pair) for pair in zip(last, self.peaks.get(device, last)))
-        fields = {"device": device, "peak": {"allocated_bytes": allocated, "reserved_bytes": reserved}, "end": levels(stats)}
-        fields.update(self.device_bytes(device))
-        return fields
+        peak = higher(self.peaks.get(device), levels(stats, "peak"))
+        return {"device": device, "peak": peak, "end": levels(stats), **self.device_bytes(device)}
 
     def device_bytes(self, device):
-        """Free and total bytes of the whole device; the driver counts everybody on it."""
+        """Free and total bytes of the whole device: the driver counts everybody on it."""
         try:
             free, total = self.torch.cuda.mem_get_info(device)
         except Exception:
@@ -510,61 +490,41 @@ class Counters:
 
     def describe(self, device):
         """The line "device"."""
-        get = self.torch.cuda.get_device_properties(device)
-        bus = [getattr(get, "pci_%s_id" % part, None) for part in ("domain", "bus", "device")]
-        fields = {"device": device, "name": get.name, "uuid": text_of(getattr(get, "uuid", None)),
-                  "pci": None if None in bus else "%08x:%02x:%02x.0" % tuple(bus),
-                  "capability": "%d.%d" % (get.major, get.minor), "total_bytes": get.total_memory,
-                  "free_bytes": self.device_bytes(device)["device_free_bytes"], "allocator": self.allocator()}
-        return fields
+        has = self.torch.cuda.get_device_properties(device)
+        bus = tuple(getattr(has, "pci_%s_id" % part, None) for part in ("domain", "bus", "device"))
+        uuid = getattr(has, "uuid", None)
+        return {"device": device, "name": has.name, "uuid": None if uuid is None else str(uuid),
+                "pci": None if None in bus else "%08x:%02x:%02x.0" % bus, "capability": "%d.%d" % (has.major, has.minor),
+                "total_bytes": has.total_memory, "free_bytes": self.device_bytes(device)["device_free_bytes"],
+                "allocator": self.allocator()}
 
     def allocator(self):
         """The backend, since it changes what the peak of reserved means."""
         settings = {name: os.environ.get(name) for name in ALLOCATOR}
         try:
             backend = self.torch.cuda.memory.get_allocator_backend()
-        except Exception:  # PyTorch 1.13 cannot be asked, but knows both
+        except Exception:  # PyTorch 1.13 has both, and cannot be asked
             text = settings["PYTORCH_CUDA_ALLOC_CONF"] or ""
             backend = "cudaMallocAsync" if "backend:cudaMallocAsync" in text.replace(" ", "") else "native"
         return {"backend": backend, "settings": settings,
                 "peak_reserved": "upper_bound" if backend == "cudaMallocAsync" else "peak"}
 
 
-def events(stats):
-    return {name: stats.get(name) for name in ("num_alloc_retries", "num_ooms")}
-
-
-def difference(end, start):
-    """How often it happened in between; unknown where the start is, or somebody reset the count."""
-    result = {}
-    for name, last in end.items():
-        first = (start or {}).get(name)
-        known = last is not None and first is not None and last >= first
-        result[name] = last - first if known else None
-    return result
-
-
-def text_of(value):
-    return None if value is None else str(value)
-
-
 # --- Phases -----------------------------------------------------------------------------
-
-# Phases that run one thing: model code inside them belongs to them and is no forward of its own.
-LEAVES = {"forward", "backward", "loss", "prefill", "decode", "optimizer_step"}
 
 
 class Phase:
-    """One named interval: begin, run, end. Context manager; hold() keeps outputs until the last reading."""
+    """One named interval: begin, run, end. As a context manager, hold() keeps outputs until the last reading."""
 
     def __init__(self, probe, name, inputs=None, step=None, pass_=None, seen="declared", by="phase", module=None):
-        self.probe, self.name, self.inputs = probe, name, inputs
-        self.step, self.pass_, self.seen, self.by, self.module = step, pass_, seen, by, module
-        self.id = self.parent = self.fields = self.started = self.reason = None
-        self.readings, self.windows, self.outputs = "none", {}, None
-        self.leaf = seen != "declared" and name in LEAVES
-        self.thread, self.threads, self.truncated = threading.get_ident(), False, None
+        self.probe, self.name, self.inputs, self.module = probe, name, inputs, module
+        self.step, self.pass_, self.seen, self.by = step, pass_, seen, by
+        self.id = self.fields = self.reason = self.outputs = None
+        self.readings, self.windows = "none", {}
+        self.leaf = False  # model code inside is no phase of its own
         self.ends_step = None  # the optimizer whose step this is
+        self.thread, self.threads = threading.get_ident(), False
+        self.started = time.monotonic_ns()
 
     def hold(self, outputs):
         """Keep what the phase made until its last reading, and let it be the check of its result."""
@@ -584,22 +544,20 @@ class Probe:
     """The phases that are open, the steps that were made, and the stream that hears of both."""
 
     def __init__(self, stream):
-        self.stream = stream
-        self.lock = threading.RLock()
+        self.stream, self.hooking = stream, False
         self.torch = self.counters = None
-        self.hooking = False
         self.forget()
 
     def forget(self):
         """Begin anew, in a forked child too: phases that were open stay the parent's."""
-        self.open, self.seen_devices = [], set()
+        self.lock = threading.RLock()
+        self.open, self.met, self.generating = [], set(), []
         self.ids = self.completed = self.steps = 0
-        self.busy = self.trained = self.stopped = self.rank_known = False
-        self.since_step = set()  # names of phases since the last optimizer step
+        self.busy = self.stopped = self.rank_known = self.dumped = False
+        self.since_step, self.counted = set(), {}
+        self.optimizers = weakref.WeakKeyDictionary()  # optimizer: its steps
+        self.cut = {"truncated": 0, "sequences": 0, "calls": 0}
         self.truncated = self.refusal = None
-        self.optimizers = weakref.WeakKeyDictionary()
-        self.snapshots = 0
-        self.generating, self.counted = [], {}
         self.first = {n for n in (setting("FIRST") or "").split(",") if n}
 
     def note(self, code, text):
@@ -610,7 +568,7 @@ class Probe:
         try:
             return act(*args)
         except Exception as error:
-            self.note("probe_fault", "%s: %s: %s" % (getattr(act, "__name__", "probe"), type(error).__name__, error))
+            self.note("probe_fault", "%s: %s" % (getattr(act, "__name__", "probe"), fault_text(error)))
             return None
 
     # The protocol.
@@ -618,186 +576,167 @@ class Probe:
     def begin(self, phase):
         with self.lock:
             self.guarded(self._begin, phase)
-            if phase.leaf:
-                self.busy = True
+            self.busy = any(p.leaf for p in self.open)
         phase.started = time.monotonic_ns()
         if self.refusal:
             self.end(phase)
 
     def _begin(self, phase):
+        capturing = self.counters is not None and self.counters.capturing()
+        described, phase.inputs = describe(phase.inputs, not capturing), None  # the program may want to free them
+        starts = self._starts(phase, capturing)
+        around = [p for p in self.open if p.thread == phase.thread]
         self.ids += 1
         phase.id = self.ids
-        around = [p for p in self.open if p.thread == phase.thread]
-        phase.parent = around[-1].id if around else None
-        if len(around) != len(self.open):
-            for p in self.open + [phase]:
-                p.threads = True
-        if phase.truncated is None:
-            phase.truncated, self.truncated = self.truncated, None
-        capturing = self.counters is not None and self.counters.capturing()
-        described = describe(phase.inputs, not capturing)
-        phase.inputs = None  # the program may want to free them
-        starts = self.read_starts(phase, capturing)
-        phase.fields = {"id": phase.id, "parent": phase.parent, "name": phase.name, "step": phase.step,
-                        "pass": phase.pass_, "seen": phase.seen, "by": phase.by, "module": phase.module,
-                        "inputs": described}
+        phase.fields = {"id": phase.id, "parent": around[-1].id if around else None, "name": phase.name, "step": phase.step,
+                        "pass": phase.pass_, "seen": phase.seen, "by": phase.by, "module": phase.module, "inputs": described,
+                        "truncated_tokens": self.truncated}
+        self.truncated = None
         self.open.append(phase)
+        if len(around) + 1 != len(self.open):
+            for p in self.open:
+                p.threads = True
         self.stream.write("begin", readings=phase.readings, readings_reason=phase.reason, devices=starts, **phase.fields)
 
-    def read_starts(self, phase, capturing):
-        if capturing:
-            phase.reason = "stream_capture"
-            return []
-        if self.counters is None:
-            phase.reason = "no_context"
+    def _starts(self, phase, capturing):
+        if capturing or self.counters is None:
+            phase.reason = "stream_capture" if capturing else "no_context"
             return []
         phase.readings = "protocol"
         try:
-            devices = self.counters.devices()
-            self.meet(devices)
-            self.counters.synchronize(devices)
-            for device in devices:
+            for device in self._wait():
                 phase.windows[device] = self.counters.begin(device)
         except Exception as error:
             phase.readings, phase.reason = "none", "failed"
-            self.note("reading_failed", "at the start of %s: %s: %s" % (phase.name, type(error).__name__, error))
+            self.note("reading_failed", "at the start of %s: %s" % (phase.name, fault_text(error)))
         return [{"device": d, "start": w.start} for d, w in phase.windows.items()]
+
+    def _wait(self):
+        """Synchronize every device that this process has a context on."""
+        devices = self.counters.devices()
+        self._meet(devices)
+        self.counters.synchronize(devices)
+        return devices
 
     def end(self, phase, error=None):
         with self.lock:
-            devices = self.guarded(self._read_end, phase, error) or []
+            if phase not in self.open:  # it was begun in another process, or could not be
+                return
+            devices = self.guarded(self._ends, phase, error) or []
             duration = time.monotonic_ns() - phase.started
-            if phase in self.open:
-                self.open.remove(phase)
+            self.open.remove(phase)
             self.busy = any(p.leaf for p in self.open)
-            result = None
-            if error is None and phase.outputs is not None and phase.reason != "stream_capture":
-                result = result_of(phase.outputs)
-            phase.outputs = None
-            self.guarded(self._write_end, phase, error, devices, duration, result)
-            self.guarded(self.check_budget, phase, devices)
+            self.guarded(self._finish, phase, error, devices, duration)
         if self.refusal and error is None:
-            self.refuse(*self.refusal)
+            self._refuse(*self.refusal)
 
-    def _read_end(self, phase, error):
-        if phase.reason == "stream_capture" or self.counters is None:
+    def _ends(self, phase, error):
+        if self.counters is None or phase.reason in ("stream_capture", "failed"):
             return []
-        if self.counters.capturing():
-            phase.readings, phase.reason = "none", "stream_capture"
-            return [self.unread(d, w, "stream_capture") for d, w in phase.windows.items()]
-        if phase.reason == "failed":
-            return []
-        phase.readings = "protocol"
         try:
-            devices = self.counters.devices()
-            self.meet(devices)
-            self.counters.synchronize(devices)
+            if self.counters.capturing():
+                raise Unreadable("stream_capture")
+            devices = self._wait()
         except Exception as fault:
-            phase.readings, phase.reason = "none", "failed"
-            why = short("%s: %s" % (type(fault).__name__, fault))
-            return [self.unread(d, w, why) for d, w in phase.windows.items()]
-        if not devices:
-            phase.readings, phase.reason = "none", "no_context"
+            phase.readings, phase.reason = "none", fault.args[0] if isinstance(fault, Unreadable) else "failed"
+            return [w.line(d, reason=fault_text(fault)) for d, w in phase.windows.items()]
+        phase.readings, phase.reason = ("protocol", None) if devices else ("none", "no_context")
         if status_of(error) == "out_of_memory":
             self.guarded(self.snapshot, devices)
-        return [self.read_device(phase, d) for d in devices]
+        return [self._end_of(phase, d) for d in devices]
 
-    def read_device(self, phase, device):
-        window = phase.windows.setdefault(device, Window(None))
+    def _end_of(self, phase, device):
+        window = phase.windows.setdefault(device, Window())
         try:
             return self.counters.end(device, window)
         except Exception as fault:
-            return self.unread(device, window, short("%s: %s" % (type(fault).__name__, fault)))
+            return window.line(device, reason=fault_text(fault))
 
-    def unread(self, device, window, reason):
-        """What is left of a phase whose last reading was impossible: its start, and nothing invented."""
-        nothing = {"allocated_bytes": None, "reserved_bytes": None}
-        return {"device": device, "start": window.start, "peak": nothing, "end": nothing, "peak_since": window.since,
-                "windows": window.resets + 1, "device_free_bytes": None, "device_total_bytes": None,
-                "num_alloc_retries": None, "num_ooms": None, "reason": reason}
-
-    def _write_end(self, phase, error, devices, duration, result):
+    def _finish(self, phase, error, devices, duration):
+        """After the last reading: compare the outputs, let them go, write at once."""
+        readable = error is None and phase.outputs is not None and phase.reason != "stream_capture"
+        result = result_of(phase.outputs) if readable else None
+        phase.outputs = None
+        if error is None and phase.name == "generate" and result:
+            result["generated_tokens"] = phase.generated
         self.completed += 1
         self.since_step.add(phase.name)
         if phase.ends_step is not None and error is None:
-            self.ended_step(phase.ends_step)
+            self._ended_step(phase.ends_step)
         self.stream.write("end", readings=phase.readings, readings_reason=phase.reason, status=status_of(error),
                           error=error_fields(error), duration_ns=duration, devices=devices, result=result,
-                          threads=phase.threads, truncated_tokens=phase.truncated, **(phase.fields or {}))
+                          threads=phase.threads, **phase.fields)
+        self._check_budget(phase, devices)
 
-    def check_budget(self, phase, devices):
+    # The guard. It speaks after the line of the phase: what is completed is written.
+
+    def _check_budget(self, phase, devices):
         """Allocated bytes only: what is reserved could be less on a smaller card."""
         budget = number(setting("BUDGET"))
-        if budget is None or self.steps > 1 or (self.steps == 1 and phase.name != "optimizer_step"):
+        if budget is None or self.steps > (1 if phase.name == "optimizer_step" else 0):
             return
         for d in devices:
-            if (d["peak"]["allocated_bytes"] or 0) > budget and self.refusal is None:
-                self.refusal = (budget, d["device"], phase, d["peak"]["allocated_bytes"], d["device_total_bytes"],
+            if self.refusal is None and (d["peak"]["allocated_bytes"] or 0) > budget:
+                self.refusal = (budget, d["device"], phase, d["peak"]["allocated_bytes"], d.get("device_total_bytes"),
                                 "the phase allocated more than the budget")
 
-    def refuse(self, budget, device, phase, allocated, total, reason):
-        """End the program. Only after the line of the phase: what is completed is written."""
+    def _refuse(self, budget, device, phase, allocated, total, reason):
         self.refusal = None
         self.stream.write("guard", budget_bytes=budget, device=device, name=phase and phase.name, step=phase and phase.step,
                           allocated_bytes=allocated, total_bytes=total, reason=reason)
-        sys.stderr.write("floodmark_probe: stopped: cuda:%d, budget %d bytes: %s\n" % (device, budget, reason))
+        complain("stopped on cuda:%d, budget %d bytes: %s" % (device, budget, reason))
         raise SystemExit(3)
 
-    # What is said once: devices, ranks, snapshots.
+    # What is said once: devices, ranks, versions, snapshots.
 
-    def meet(self, devices):
-        """Describe each device when its context is first seen."""
-        self.tell_rank()
+    def _meet(self, devices):
+        self._tell_rank()
         for device in devices:
-            if device in self.seen_devices:
+            if device in self.met:
                 continue
-            self.seen_devices.add(device)
-            fields = self.guarded(self.counters.describe, device)
-            if fields:
-                self.stream.write("device", **fields)
-            self.guarded(self.record_history)
-            total, budget = fields and fields["total_bytes"], number(setting("BUDGET"))
-            if budget is not None and total is not None and total < budget:
+            self.met.add(device)
+            fields = self.guarded(self.counters.describe, device) or {"device": device, "total_bytes": None}
+            self.stream.write("device", **fields)
+            if setting("SNAPSHOT") and len(self.met) == 1:
+                self.guarded(self._record_history)
+            total, budget = fields["total_bytes"], number(setting("BUDGET"))
+            if None not in (budget, total) and total < budget:
                 self.refusal = (budget, device, None, None, total, "the device has fewer bytes than the budget")
 
     def tell_torch(self):
-        torch = self.torch
-        self.stream.write("torch", torch=torch.__version__, cuda=torch.version.cuda, hip=getattr(torch.version, "hip", None),
-                          cudnn=self.guarded(cudnn_version, torch), extensions=extensions())
+        version = self.torch.version
+        self.stream.write("torch", torch=str(self.torch.__version__), cuda=version.cuda, hip=getattr(version, "hip", None),
+                          cudnn=self.guarded(self.torch.backends.cudnn.version), extensions=extensions())
 
-    def tell_rank(self):
+    def _tell_rank(self):
         """mp.spawn sets no variable: only torch.distributed knows such a rank."""
-        if self.rank_known:
-            return
         distributed = sys.modules.get("torch.distributed")
-        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        if self.rank_known or not distributed or not distributed.is_available() or not distributed.is_initialized():
             return
         self.rank_known = True
-        rank, world = distributed.get_rank(), distributed.get_world_size()
-        if (rank, world) != (rank_fields()["rank"], rank_fields()["world_size"]):
-            self.stream.write("rank", rank=rank, world_size=world)
+        known, said = rank_fields(), {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+        if any(known[name] != value for name, value in said.items()):
+            self.stream.write("rank", **said)
 
-    def record_history(self):
+    def _record_history(self):
         """Only when asked: the history costs time with every allocation."""
-        if setting("SNAPSHOT") is None or self.snapshots < 0 or len(self.seen_devices) > 1:
-            return
-        memory = self.torch.cuda.memory
-        if "max_entries" in inspect.signature(memory._record_memory_history).parameters:
-            memory._record_memory_history(max_entries=100000)
-        elif "trace_alloc_max_entries" in inspect.signature(memory._record_memory_history).parameters:
-            memory._record_memory_history(True, trace_alloc_max_entries=100000)
+        record = self.torch.cuda.memory._record_memory_history
+        takes = inspect.signature(record).parameters
+        if "max_entries" in takes:
+            record(max_entries=100000)
+        elif "trace_alloc_max_entries" in takes:
+            record(True, trace_alloc_max_entries=100000)
         else:
-            memory._record_memory_history(True)
+            record(True)
         attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if attach is not None:  # it speaks before Python unwinds and frees what filled the memory
             attach(lambda device, *_: self.guarded(self.snapshot, [device]))
 
     def snapshot(self, devices):
-        folder = setting("SNAPSHOT")
-        if folder is None or self.snapshots >= 1:
+        folder, device = setting("SNAPSHOT"), devices[0] if devices else None
+        if folder is None or self.dumped:
             return
-        self.snapshots += 1
-        device = devices[0] if devices else None
+        self.dumped = True
         path = os.path.join(folder, os.path.basename(self.stream.path or "process") + ".pickle")
         try:
             import pickle
@@ -806,21 +745,35 @@ class Probe:
                 pickle.dump(self.torch.cuda.memory._snapshot(), f)
             self.stream.write("snapshot", path=path, device=device, bytes=os.path.getsize(path), reason=None)
         except Exception as error:
-            self.stream.write("snapshot", path=None, device=device, bytes=None, reason=short(error))
+            self.stream.write("snapshot", path=None, device=device, bytes=None, reason=fault_text(error))
 
-    # Steps.
+    # Steps and counts.
 
     def step(self):
-        """The number of the step that is being made: the first is 1."""
+        """The step that is being made: the first is 1."""
         return self.steps + 1
+
+    def _ended_step(self, optimizer):
+        """Several optimizers may share a step: it ends when one of them has made more than any before."""
+        made = self.optimizers[optimizer] = self.optimizers.get(optimizer, 0) + 1
+        if made <= self.steps:
+            return
+        self.steps = made
+        self.since_step.clear()
+        if self.steps == number(setting("STEPS")):
+            self.stopped = True
+            self.stream.write("steps", steps=self.steps)
 
     def count(self, name):
         """How many there were outside training, this one included: 1 is the cold one."""
         self.counted[name] = self.counted.get(name, 0) + 1
         return self.counted[name]
 
+    def missing(self, name, step, reason):
+        self.stream.write("missing", name=name, step=step, reason=reason)
+
     def tokenized(self, outputs):
-        """Tokens that a fast tokenizer cut off, until the next phase takes the count."""
+        """Tokens that a fast tokenizer cut off; it is told at the 1st, 2nd, 4th, 8th … call that did."""
         encodings = getattr(outputs, "encodings", None)
         if not encodings:
             return
@@ -828,23 +781,11 @@ class Probe:
                 for e in encodings for o in e.overflowing]
         self.truncated = (self.truncated or 0) + sum(lost)
         if lost:
-            self.stream.write("tokens", truncated=sum(lost), sequences=sum(1 for e in encodings if e.overflowing))
-
-    def ended_step(self, optimizer):
-        """Several optimizers may share a step: it ends when one of them has made more than any before."""
-        made = self.optimizers.get(optimizer, 0) + 1
-        self.optimizers[optimizer] = made
-        if made > self.steps:
-            self.steps = made
-            self.since_step.clear()
-        self.trained = True
-        most = number(setting("STEPS"))
-        if most is not None and self.steps >= most and not self.stopped:
-            self.stopped = True
-            self.stream.write("steps", steps=self.steps)
-
-    def missing(self, name, reason):
-        self.stream.write("missing", name=name, step=self.step(), reason=reason)
+            self.cut["truncated"] += sum(lost)
+            self.cut["sequences"] += sum(1 for e in encodings if e.overflowing)
+            self.cut["calls"] += 1
+            if self.cut["calls"] & (self.cut["calls"] - 1) == 0:
+                self.stream.write("tokens", **self.cut)
 
     # Running a function as a phase.
 
@@ -858,27 +799,29 @@ class Probe:
         self.end(phase)
         return outputs
 
-    def is_open(self, name):
-        return any(p.name == name for p in self.open)
+    def is_open(self, *names):
+        return any(p.name in names for p in self.open)
 
-    def skips(self, name):
-        """A phase inside one of its own name is part of it, and what runs backwards runs nothing of its own."""
-        return self.stopped or self.is_open(name) or self.is_open("backward")
-
-    def finish(self):
+    def exit(self):
         """The last line, which says that the interpreter ended by itself; the counters are only read."""
-        devices = []
-        torch = sys.modules.get("torch")
+        if self.stream.forked_from is not None and self.stream.path is None:
+            return  # a child that had nothing to say
+        for name in sorted(self.first):
+            self.missing(name, None, "asked to come first, but no Trainer could do it")
+        devices, torch = [], sys.modules.get("torch")
         try:
             if torch is not None and torch.cuda.is_initialized():
                 counters = self.counters or Counters(torch, self)
                 devices = [counters.whole(d) for d in counters.devices()]
         except Exception as error:
-            self.note("reading_failed", "at exit: %s: %s" % (type(error).__name__, error))
-        for name in sorted(self.first if not self.stream.forked_from else ()):
-            self.stream.write("missing", name=name, step=None, reason="asked to come first, but no Trainer could do it")
-        if not self.stream.forked_from or self.stream.path:
-            self.stream.write("exit", phases=self.completed, steps=self.steps, devices=devices)
+            self.note("reading_failed", "at exit: " + fault_text(error))
+        if self.cut["calls"]:
+            self.stream.write("tokens", **self.cut)
+        self.stream.write("exit", phases=self.completed, steps=self.steps, devices=devices)
+
+
+class Unreadable(Exception):
+    """A reading that must not be tried now."""
 
 
 # --- Hooks: the phases of a program that stays as it is ---------------------------------
@@ -909,11 +852,10 @@ CALLS = (
 )
 # The methods of a Hugging Face Trainer, whatever class overrides them. Its events on_evaluate and on_save
 # come after the fact, so that only these are the true boundaries.
-TRAINER = (
-    ("evaluate", "evaluation"), ("predict", "evaluation"), ("_save_checkpoint", "save"), ("save_model", "save"),
-    ("_prepare_inputs", "inputs"), ("_load_from_checkpoint", "resume"), ("_load_optimizer_and_scheduler", "resume"),
-)
-INSIDE = {"transfer": {"model_load"}, "inputs": set()}  # not a phase of its own inside these
+TRAINER = {"evaluate": "evaluation", "predict": "evaluation", "_save_checkpoint": "save", "save_model": "save",
+           "_prepare_inputs": "inputs", "_load_from_checkpoint": "resume", "_load_optimizer_and_scheduler": "resume"}
+# A phase is part of these when they are open, and of one of its own name.
+PART_OF = {"transfer": ("model_load", "resume"), "model_load": ("resume",), "forward": ("model_load", "resume")}
 
 
 class Hooks:
@@ -921,15 +863,15 @@ class Hooks:
 
     def __init__(self, probe):
         self.probe = probe
-        self.is_compiling = never
-        self.on_import = {name: [] for name, _, _, _ in CALLS}
+        self.is_compiling = self.is_tracing = lambda: False
+        self.on_import = {}
         for module, path, name, seen in CALLS:
-            self.on_import[module].append(functools.partial(self.wrap, path=path, name=name, seen=seen))
-        self.on_import["torch"] = [self.hook_torch]
-        self.on_import["transformers.trainer"] = [self.hook_trainer]
-        self.on_import["transformers.generation.utils"] = [self.hook_generate]
-        self.on_import["transformers.tokenization_utils_base"] = [self.hook_tokenizer]
-        self.on_import["transformers.modeling_utils"].append(self.hook_model_loss)
+            self.on_import.setdefault(module, []).append(functools.partial(self.wrap, path=path, name=name, seen=seen))
+        for module, hook in (("torch", self.hook_torch), ("transformers.trainer", self.hook_trainer),
+                             ("transformers.generation.utils", self.hook_generate),
+                             ("transformers.modeling_utils", self.hook_model_loss),
+                             ("transformers.tokenization_utils_base", self.hook_tokenizer)):
+            self.on_import.setdefault(module, []).append(hook)
 
     def imported(self, module):
         """Called when a module has been run, or is found to have been."""
@@ -939,42 +881,49 @@ class Hooks:
     def told(self, name, by, reason=None):
         self.probe.stream.write("hook", name=name, by=by, installed=reason is None, reason=reason)
 
+    def aside(self, name):
+        """Not now: what is traced or compiled must not see us, and the rest is part of what is open."""
+        probe = self.probe
+        return (self.is_compiling() or probe.stopped or self.is_tracing()
+                or probe.is_open("backward", name, *PART_OF.get(name, ())))
+
     # One call, one phase.
 
     def wrap(self, module, path, name, seen="hooked"):
-        """Replace a function or method by one that makes a phase of each call."""
+        """Make a phase of each call of a function or method."""
         by = "%s.%s" % (module.__name__, path)
         owner, _, attribute = path.rpartition(".")
         holder = getattr(module, owner, None) if owner else module
-        if holder is None or not hasattr(holder, attribute):
+        if not hasattr(holder, attribute):
             self.told(name, by, "this version has no such function")
             return
         original = inspect.getattr_static(holder, attribute)
-        function = original.__func__ if isinstance(original, (classmethod, staticmethod)) else original
-        wrapped = self.phase_of(function, name, seen, by)
-        setattr(holder, attribute, type(original)(wrapped) if function is not original else wrapped)
+        bound = isinstance(original, (classmethod, staticmethod))
+        wrapped = self.phase_of(original.__func__ if bound else original, name, seen, by)
+        setattr(holder, attribute, type(original)(wrapped) if bound else wrapped)
         parent = sys.modules.get(module.__name__.rpartition(".")[0])
-        if not owner and getattr(parent, attribute, None) is original:
+        if getattr(parent, attribute, None) is original:
             setattr(parent, attribute, wrapped)  # torch.save is torch.serialization.save
         self.told(name, by)
 
     def phase_of(self, function, name, seen, by):
-        if getattr(function, "floodmark", False):
+        if hasattr(function, "floodmark"):
             return function
-        probe, hooks = self.probe, self
 
         @functools.wraps(function)
         def call(*args, **kwargs):
-            if hooks.is_compiling() or probe.skips(name) or any(probe.is_open(n) for n in INSIDE.get(name, ())):
+            if self.aside(name):
                 return function(*args, **kwargs)
-            phase = Phase(probe, name, hooks.given(args, kwargs), step_of(probe, name), None, seen, by, class_of(args))
-            return probe.run(phase, function, args, kwargs)
+            phase = Phase(self.probe, name, given(args, kwargs), self.step_of(name), None, seen, by, class_of(args))
+            phase.leaf = name == "loss"
+            return self.probe.run(phase, function, args, kwargs)
 
         call.floodmark = True
         return call
 
-    def given(self, args, kwargs):
-        return {k: v for k, v in list(enumerate(args)) + list(kwargs.items())}
+    def step_of(self, name):
+        of_a_step = name in ("inputs", "loss") and not self.probe.is_open("evaluation")
+        return self.probe.step() if of_a_step else None
 
     # PyTorch.
 
@@ -983,19 +932,16 @@ class Hooks:
         probe.torch, probe.counters = torch, Counters(torch, probe)
         probe.tell_torch()
         probe.counters.share()
-        compiler = getattr(torch, "compiler", None)
-        self.is_compiling = getattr(compiler, "is_compiling", None) or getattr(torch._utils, "is_compiling", None) or never
-        self.hook_modules(torch)
-        self.hook_backward(torch)
-        self.hook_optimizers(torch)
-        for hook in (self.hook_capture,):
+        self.is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", self.is_compiling)
+        self.is_tracing = torch.jit.is_tracing
+        for hook in (self.hook_modules, self.hook_losses, self.hook_backward, self.hook_optimizers, self.hook_capture):
             probe.guarded(hook, torch)
-        for name in ("torch.serialization", "torch.nn", "torch.onnx", "torch.export"):
-            if name in sys.modules:
-                self.imported(sys.modules[name])
+        for name in [n for n in self.on_import if n in sys.modules]:
+            self.imported(sys.modules[name])
 
     def hook_modules(self, torch):
-        """A call of a module that no other phase is inside of is a forward; one of a loss is a loss."""
+        """A call of a module that is part of no other phase is a forward. This is the hot path: each module
+        inside comes by here, so it asks two things only, and a compiler sees the first as a constant."""
         module, probe, hooks = torch.nn.Module, self.probe, self
         original = module.__call__
 
@@ -1006,22 +952,32 @@ class Hooks:
             return hooks.forward(original, self, args, kwargs)
 
         module.__call__ = __call__
-        loss = torch.nn.modules.loss._Loss
-        loss.__call__ = self.phase_of(original, "loss", "hooked", "torch.nn.modules.loss")
         self.told("forward", "torch.nn.Module.__call__")
-        self.told("loss", "torch.nn.modules.loss")
         for name in ("to", "cuda"):
-            setattr(module, name, self.phase_of(getattr(module, name), "transfer", "hooked", "torch.nn.Module." + name))
+            replace(module, name, self.transfer)
         self.told("transfer", "torch.nn.Module.to")
+
+    def transfer(self, original, module, *args, **kwargs):
+        named = list(args) + list(kwargs.values())
+        moves = original.__name__ == "cuda" or any(isinstance(a, (str, int, self.probe.torch.device)) for a in named)
+        if not moves or self.aside("transfer"):
+            return original(module, *args, **kwargs)
+        phase = Phase(self.probe, "transfer", None, None, None, "hooked", "torch.nn.Module.to", type(module).__name__)
+        return self.probe.run(phase, original, (module,) + args, kwargs)
+
+    def hook_losses(self, torch):
+        loss = torch.nn.modules.loss._Loss
+        loss.__call__ = self.phase_of(torch.nn.Module.__call__.__wrapped__, "loss", "hooked", "torch.nn.modules.loss")
+        self.told("loss", "torch.nn.modules.loss")
 
     def forward(self, original, module, args, kwargs):
         probe = self.probe
-        name, seen, rule = self.forward_name(module, kwargs)
-        if name is None or probe.stopped or probe.is_open("backward") or probe.is_open("model_load"):
+        name, step, seen, by = self.name_forward(kwargs)
+        if name is None or self.aside(name) and not probe.is_open("evaluation"):
             return original(module, *args, **kwargs)
-        phase = Phase(probe, name, self.given(args, kwargs), self.forward_step(name), None, seen, rule, type(module).__name__)
+        phase = Phase(probe, name, given(args, kwargs), step, None, seen, by, type(module).__name__)
         phase.leaf = True
-        if name == "decode" and probe.generating:  # it lasts until generate returns
+        if name == "decode" and probe.generating:
             probe.generating[-1].begin_decode(phase)
             return original(module, *args, **kwargs)
         outputs = probe.run(phase, original, (module,) + args, kwargs)
@@ -1029,181 +985,128 @@ class Hooks:
             probe.generating[-1].prefilled = True
         return outputs
 
-    def forward_name(self, module, kwargs):
-        """(name, seen, by) of a forward, from what is open and what it is given."""
-        probe, by = self.probe, "torch.nn.Module.__call__"
+    def name_forward(self, kwargs):
+        """(name, step, seen, by) of a forward, from what is open and what it is given."""
+        probe, hooked = self.probe, ("hooked", "torch.nn.Module.__call__")
         if probe.generating:
             return probe.generating[-1].name_forward()
-        cache = kwargs.get("past_key_values", kwargs.get("cache"))
-        if self.torch_grad_enabled() or probe.is_open("evaluation"):
-            return "forward", "hooked", by
-        if cache is not None and cached_tokens(cache):
-            return "decode", "inferred", "a cache that holds tokens, without gradients"
+        if probe.is_open("evaluation"):
+            return ("forward", None) + hooked
+        if probe.torch.is_grad_enabled():
+            return ("forward", probe.step()) + hooked
+        if probe.steps:
+            return "evaluation", None, "inferred", "a forward without gradients after an optimizer step"
+        if cached_tokens(kwargs.get("past_key_values")):
+            return "decode", probe.count("decode"), "inferred", "a cache that holds tokens, without gradients"
         if kwargs.get("use_cache"):
-            return "prefill", "inferred", "an empty cache, without gradients"
-        if probe.trained:
-            return "evaluation", "inferred", "a forward without gradients after an optimizer step"
-        return "forward", "hooked", by
-
-    def forward_step(self, name):
-        probe = self.probe
-        if probe.is_open("evaluation") or name == "evaluation":
-            return None
-        if self.torch_grad_enabled() or probe.trained:
-            return probe.step()
-        if probe.generating:
-            return probe.generating[-1].number
-        return probe.count(name)
-
-    def torch_grad_enabled(self):
-        return self.probe.torch.is_grad_enabled()
+            return "prefill", probe.count("prefill"), "inferred", "no cache yet, without gradients"
+        return ("forward", probe.count("forward")) + hooked
 
     def hook_backward(self, torch):
-        probe = self.probe
-        original = torch.autograd.backward
-
-        @functools.wraps(original)
-        def backward(tensors, *args, **kwargs):
-            if self.is_compiling() or probe.skips("backward"):
+        def backward(original, tensors, *args, **kwargs):
+            if self.aside("backward"):
                 return original(tensors, *args, **kwargs)
-            phase = Phase(probe, "backward", None, probe.step(), None, "hooked", "torch.autograd.backward")
-            probe.begin(phase)
-            try:
+            phase = Phase(self.probe, "backward", None, self.probe.step(), None, "hooked", "torch.autograd.backward")
+            phase.leaf = True
+            with phase:
                 original(tensors, *args, **kwargs)
-                phase.outputs = tensors
-            except BaseException as error:
-                probe.end(phase, error)
-                raise
-            probe.end(phase)
+                phase.hold(tensors)
 
-        torch.autograd.backward = backward
+        replace(torch.autograd, "backward", backward)
         self.told("backward", "torch.autograd.backward")
 
     def hook_optimizers(self, torch):
         """Each class of optimizers has a step of its own, which is wrapped when the first of them is made."""
-        optimizer = torch.optim.Optimizer
-        original = optimizer.__init__
 
-        @functools.wraps(original)
-        def __init__(self_, *args, **kwargs):
-            original(self_, *args, **kwargs)
-            self.probe.guarded(self.hook_step, type(self_))
+        def made(original, optimizer, *args, **kwargs):
+            original(optimizer, *args, **kwargs)
+            if not hasattr(type(optimizer).step, "floodmark"):
+                replace(type(optimizer), "step", self.step)
+                type(optimizer).step.floodmark = True
 
-        optimizer.__init__ = __init__
+        replace(torch.optim.Optimizer, "__init__", made)
         self.told("optimizer_step", "torch.optim.Optimizer.step")
 
-    def hook_step(self, kind):
-        function = kind.step
-        if getattr(function, "floodmark", False):
-            return
+    def step(self, original, optimizer, *args, **kwargs):
         probe = self.probe
-
-        @functools.wraps(function)
-        def step(optimizer, *args, **kwargs):
-            if self.is_compiling() or probe.skips("optimizer_step"):
-                return function(optimizer, *args, **kwargs)
-            closure = args[0] if args else kwargs.get("closure")
-            number = probe.optimizers.get(optimizer, 0) + 1
-            if closure is None and number > probe.steps:
-                self.look_back(number)
-            phase = Phase(probe, "optimizer_step", None, number, None, "hooked", "torch.optim.Optimizer.step", kind.__name__)
-            phase.leaf = closure is None  # a closure runs forward and backward inside
-            phase.ends_step = optimizer
-            return probe.run(phase, function, (optimizer,) + args, kwargs)
-
-        step.floodmark = True
-        kind.step = step
-
-    def look_back(self, number):
-        """A step without a forward or backward before it: they happened where no hook could see them."""
-        for name in ("forward", "backward"):
-            if name not in self.probe.since_step:
-                self.probe.missing(name, "no %s was seen before optimizer step %d" % (name, number))
+        if self.aside("optimizer_step"):
+            return original(optimizer, *args, **kwargs)
+        made, closure = probe.optimizers.get(optimizer, 0) + 1, args[0] if args else kwargs.get("closure")
+        if closure is None and made > probe.steps:
+            for name in {"forward", "backward"} - probe.since_step:
+                probe.missing(name, made, "no %s was seen before optimizer step %d" % (name, made))
+        phase = Phase(probe, "optimizer_step", None, made, None, "hooked", "torch.optim.Optimizer.step", type(optimizer).__name__)
+        phase.leaf = closure is None  # a closure runs forward and backward inside
+        phase.ends_step = optimizer
+        return probe.run(phase, original, (optimizer,) + args, kwargs)
 
     def hook_capture(self, torch):
-        """Count captures, in which nothing may synchronize; the whole of one is a phase."""
-        counters, probe = self.probe.counters, self.probe
-        graph, context = torch.cuda.CUDAGraph, torch.cuda.graphs.graph
+        """Nothing may wait or read inside a capture; the whole of one is a phase, begun before and ended after it."""
+        graph, context, counters = torch.cuda.CUDAGraph, torch.cuda.graphs.graph, self.probe.counters
 
-        def counting(function, change):
-            @functools.wraps(function)
-            def call(*args, **kwargs):
-                try:
-                    return function(*args, **kwargs)
-                finally:
-                    counters.captures = max(0, counters.captures + change)
+        def begin(original, *args, **kwargs):
+            counters.captures += 1
+            return original(*args, **kwargs)
 
-            return call
-
-        graph.capture_begin = counting(graph.capture_begin, 1)
-        graph.capture_end = counting(graph.capture_end, -1)
-        enter, leave = context.__enter__, context.__exit__
-
-        @functools.wraps(enter)
-        def __enter__(self):
-            self.floodmark = None if probe.stopped else Phase(probe, "graph_capture", None, None, None, "hooked", "torch.cuda.graph")
-            if self.floodmark:
-                probe.begin(self.floodmark)
-            return enter(self)
-
-        @functools.wraps(leave)
-        def __exit__(self, kind, error, trace):
+        def end(original, *args, **kwargs):
             try:
-                return leave(self, kind, error, trace)
+                return original(*args, **kwargs)
             finally:
-                if self.floodmark:
-                    probe.end(self.floodmark, error)
+                counters.captures = max(0, counters.captures - 1)
 
-        context.__enter__, context.__exit__ = __enter__, __exit__
+        def enter(original, this):
+            this.floodmark = None
+            if not self.probe.stopped:
+                this.floodmark = Phase(self.probe, "graph_capture", seen="hooked", by="torch.cuda.graph").__enter__()
+            return original(this)
+
+        def leave(original, this, kind, error, trace):
+            try:
+                return original(this, kind, error, trace)
+            finally:
+                if this.floodmark:
+                    this.floodmark.__exit__(kind, error, trace)
+
+        for holder, name, by in ((graph, "capture_begin", begin), (graph, "capture_end", end),
+                                 (context, "__enter__", enter), (context, "__exit__", leave)):
+            replace(holder, name, by)
         self.told("graph_capture", "torch.cuda.graph")
 
     # Hugging Face.
 
     def hook_generate(self, module):
-        mixin, probe = module.GenerationMixin, self.probe
-        original = mixin.generate
+        mixin, probe, by = module.GenerationMixin, self.probe, "transformers.GenerationMixin."
         has_prefill = hasattr(mixin, "_prefill")
 
-        @functools.wraps(original)
-        def generate(model, *args, **kwargs):
-            if self.is_compiling() or probe.skips("generate"):
+        def generate(original, model, *args, **kwargs):
+            if self.aside("generate"):
                 return original(model, *args, **kwargs)
             generation = Generation(probe, probe.count("generate"), has_prefill)
-            phase = Phase(probe, "generate", self.given(args, kwargs), generation.number, None, "hooked",
-                          "transformers.GenerationMixin.generate", type(model).__name__)
-            probe.generating.append(generation)
-            return probe.run(phase, generation.run(original), (model,) + args, kwargs)
+            phase = Phase(probe, "generate", given(args, kwargs), generation.number, None, "hooked", by + "generate",
+                          type(model).__name__)
+            return probe.run(phase, functools.partial(generation.run, original, phase), (model,) + args, kwargs)
 
-        mixin.generate = generate
-        self.told("generate", "transformers.GenerationMixin.generate")
-        if has_prefill:
-            self.hook_prefill(mixin)
-        else:
-            self.told("prefill", "the first forward of generate")
-
-    def hook_prefill(self, mixin):
-        probe, original = self.probe, mixin._prefill
-
-        @functools.wraps(original)
-        def _prefill(model, *args, **kwargs):
+        def prefill(original, model, *args, **kwargs):
             generation = probe.generating[-1] if probe.generating else None
-            if generation is None or generation.prefilled or probe.skips("prefill"):
+            if generation is None or generation.prefilled or self.aside("prefill"):
                 return original(model, *args, **kwargs)
-            phase = Phase(probe, "prefill", self.given(args, kwargs), generation.number, None, "hooked",
-                          "transformers.GenerationMixin._prefill", type(model).__name__)
-            outputs = probe.run(phase, original, (model,) + args, kwargs)
-            generation.prefilled = True
-            return outputs
+            phase = Phase(probe, "prefill", given(args, kwargs), generation.number, None, "hooked", by + "_prefill",
+                          type(model).__name__)
+            phase.leaf = generation.prefilled = True
+            return probe.run(phase, original, (model,) + args, kwargs)
 
-        mixin._prefill = _prefill
-        self.told("prefill", "transformers.GenerationMixin._prefill")
+        replace(mixin, "generate", generate)
+        self.told("generate", by + "generate")
+        if has_prefill:
+            replace(mixin, "_prefill", prefill)
+        self.told("prefill", by + "_prefill" if has_prefill else "the first forward of generate")
 
     def hook_model_loss(self, module):
         """Models that compute their loss inside forward take the function from this property."""
-        model = module.PreTrainedModel
+        model, by = module.PreTrainedModel, "transformers.PreTrainedModel.loss_function"
         original = inspect.getattr_static(model, "loss_function", None)
         if not isinstance(original, property):
-            self.told("loss", "transformers.PreTrainedModel.loss_function", "this version has no such function")
+            self.told("loss", by, "this version has no such function")
             return
         made = {}
 
@@ -1212,141 +1115,109 @@ class Hooks:
             if self.is_compiling():
                 return function
             if function not in made:
-                made[function] = self.phase_of(function, "loss", "hooked", "transformers.PreTrainedModel.loss_function")
+                made[function] = self.phase_of(function, "loss", "hooked", by)
             return made[function]
 
         model.loss_function = property(get, original.fset, original.fdel)
-        self.told("loss", "transformers.PreTrainedModel.loss_function")
+        self.told("loss", by)
 
     def hook_tokenizer(self, module):
         """Fast tokenizers keep what they cut off; slow ones do not say."""
-        base, probe = module.PreTrainedTokenizerBase, self.probe
-        original = base.__call__
 
-        @functools.wraps(original)
-        def __call__(tokenizer, *args, **kwargs):
-            outputs = original(tokenizer, *args, **kwargs)
-            probe.guarded(probe.tokenized, outputs)
+        def tokenize(original, *args, **kwargs):
+            outputs = original(*args, **kwargs)
+            self.probe.guarded(self.probe.tokenized, outputs)
             return outputs
 
-        base.__call__ = __call__
+        replace(module.PreTrainedTokenizerBase, "__call__", tokenize)
         self.told("tokens", "transformers.PreTrainedTokenizerBase.__call__")
 
     def hook_trainer(self, module):
-        trainer, probe = module.Trainer, self.probe
-        original = trainer.__init__
+        def made(original, trainer, *args, **kwargs):
+            for kind in type(trainer).__mro__:
+                for method in TRAINER.keys() & vars(kind).keys():
+                    wrapped = self.phase_of(vars(kind)[method], TRAINER[method], "hooked", "Trainer." + method)
+                    setattr(kind, method, wrapped)
+            original(trainer, *args, **kwargs)
+            self.probe.guarded(self.register, trainer)
 
-        @functools.wraps(original)
-        def __init__(this, *args, **kwargs):
-            for kind in type(this).__mro__:
-                for method, name in TRAINER:
-                    if method in vars(kind):
-                        by = "%s.%s" % (kind.__name__, method)
-                        setattr(kind, method, self.phase_of(vars(kind)[method], name, "hooked", by))
-            original(this, *args, **kwargs)
-            probe.guarded(self.register, this)
-
-        trainer.__init__ = __init__
-        for method, name in TRAINER:
-            self.told(name, "Trainer." + method, None if hasattr(trainer, method) else "this version has no such function")
+        replace(module.Trainer, "__init__", made)
+        for method, name in TRAINER.items():
+            has = hasattr(module.Trainer, method)
+            self.told(name, "Trainer." + method, None if has else "this version has no such function")
 
     def register(self, trainer):
         """The callback joins by itself; one that the program gave already is told its trainer."""
-        handler = trainer.callback_handler
-        ours = [c for c in handler.callbacks if getattr(c, "floodmark", False)]
+        ours = [c for c in trainer.callback_handler.callbacks if hasattr(c, "floodmark")]
         if not ours:
-            ours = [callback_class()(self.probe)]
+            ours = [trainer_callback()]
             trainer.add_callback(ours[0])
-        ours[0].trainer = weakref.ref(trainer)
+        ours[0].floodmark = weakref.ref(trainer)
 
 
 class Generation:
-    """One call of generate: its prefill, and its decode from the second forward until it returns."""
+    """One call of generate: its prefill, and its decode from the next forward until it returns."""
 
     def __init__(self, probe, number, has_prefill):
         self.probe, self.number, self.has_prefill = probe, number, has_prefill
         self.prefilled, self.decode = False, None
 
     def name_forward(self):
+        """(name, step, seen, by), or (None, …) for model code before a prefill that is hooked itself."""
         if self.prefilled:
-            return "decode", "hooked", "from the first forward after prefill until generate returns"
-        if self.has_prefill:
-            return None, None, None
-        return "prefill", "inferred", "the first forward of generate"
+            return "decode", self.number, "hooked", "from the first forward after prefill until generate returns"
+        name = None if self.has_prefill else "prefill"
+        return name, self.number, "inferred", "the first forward of generate"
 
     def begin_decode(self, phase):
         self.decode = phase
         self.probe.begin(phase)
 
-    def run(self, original):
-        def call(*args, **kwargs):
-            try:
-                outputs = original(*args, **kwargs)
-            except BaseException as error:
-                self.close(error)
-                raise
+    def run(self, original, phase, model, *args, **kwargs):
+        self.probe.generating.append(self)
+        try:
+            outputs = original(model, *args, **kwargs)
+            phase.generated = generated_tokens(model, args, kwargs, outputs)
             self.close(None)
-            return outputs
-
-        return call
+        except BaseException as error:
+            self.close(error)
+            raise
+        if self.decode is None and phase.generated != 1:
+            self.probe.missing("decode", self.number, "no forward was seen after prefill")
+        return outputs
 
     def close(self, error):
-        self.probe.generating.remove(self)
+        if self in self.probe.generating:
+            self.probe.generating.remove(self)
         if self.decode is not None:
             self.probe.end(self.decode, error)
-        elif error is None:
-            self.probe.stream.write("missing", name="decode", step=self.number,
-                                    reason="no forward was seen after prefill" if self.prefilled else "no prefill was seen")
 
 
-def callback_class():
-    """Made when needed: it derives from a class of transformers."""
-    from transformers import TrainerCallback
-
-    class FloodmarkCallback(TrainerCallback):
-        """Counts for --first: after the first step the Trainer saves and evaluates once."""
-
-        floodmark = True
-
-        def __init__(self, probe):
-            self.probe, self.trainer = probe, None
-
-        def on_step_end(self, args, state, control, **kwargs):
-            first = (setting("FIRST") or "").split(",")
-            if state.global_step != 1:
-                return
-            if "save" in first:
-                control.should_save = True
-                self.probe.first.discard("save")
-            trainer = self.trainer and self.trainer()
-            if "evaluation" in first and trainer is not None and trainer.eval_dataset is not None:
-                control.should_evaluate = True
-                self.probe.first.discard("evaluation")
-
-    return FloodmarkCallback
+def generated_tokens(model, args, kwargs, outputs):
+    """New tokens a sequence, or None where the prompt's length cannot be told."""
+    try:
+        made = getattr(outputs, "sequences", outputs).shape[-1]
+        if model.config.is_encoder_decoder:
+            return made - 1
+        prompt = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
+        return made - prompt.shape[-1]
+    except Exception:
+        return None
 
 
-def never():
-    return False
-
-
-def step_of(probe, name):
-    return probe.step() if name in ("inputs", "loss") and not probe.is_open("evaluation") else None
+def given(args, kwargs):
+    return {**dict(enumerate(args)), **kwargs}
 
 
 def class_of(args):
+    """The class of the object whose method it is, of the model that is saved; no texts and numbers."""
     return type(args[0]).__name__ if args and hasattr(args[0], "__dict__") else None
 
 
 def cached_tokens(cache):
-    try:
-        return cache.get_seq_length() > 0
-    except Exception:
-        return isinstance(cache, (tuple, list)) and len(cache) > 0
-
-
-def cudnn_version(torch):
-    return torch.backends.cudnn.version()
+    if isinstance(cache, (tuple, list)):  # the form that they had before transformers 4.36
+        return len(cache) > 0
+    return hasattr(cache, "get_seq_length") and cache.get_seq_length() > 0
 
 
 def extensions():
@@ -1379,18 +1250,15 @@ class Finder:
             spec = importlib.util.find_spec(name)
         finally:
             self.asking.discard(name)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            run = spec.loader.exec_module
-
-            def exec_module(module):
-                run(module)
-                self.hooks.imported(module)
-
-            try:
-                spec.loader.exec_module = exec_module
-            except AttributeError:
-                self.hooks.told(name, name, "its loader cannot be watched")
+        try:
+            replace(spec.loader, "exec_module", self.run)
+        except AttributeError:
+            self.hooks.told(name, name, "not found, or its loader cannot be watched")
         return spec
+
+    def run(self, original, module):
+        original(module)
+        self.hooks.imported(module)
 
 
 PROBE = []  # the one of this process, once it is started
@@ -1398,48 +1266,44 @@ PROBE = []  # the one of this process, once it is started
 
 def start(folder=None, path=None):
     """The probe of this process, or None where nobody asked for one."""
-    if not PROBE:
-        folder = folder or setting("OUT")
-        if folder is None and path is None:
-            return None
+    folder = folder or setting("OUT")
+    if not PROBE and (folder or path):
         probe = Probe(Stream(folder, path))
         PROBE.append(probe)
-        probe.stream.start()
-        atexit.register(probe.finish)
+        probe.stream.write()
+        atexit.register(probe.exit)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=functools.partial(forked, probe, os.getpid()))
-        watch_errors(probe)
-    return PROBE[0]
+            os.register_at_fork(after_in_child=functools.partial(forked, probe))
+        replace(sys, "excepthook", functools.partial(uncaught, probe))
+    return PROBE[0] if PROBE else None
 
 
-def forked(probe, parent):
-    """The child of a fork has its own stream and no phases; the device is not its own either."""
+def forked(probe):
+    """The child of a fork has its own stream, and none of the phases."""
     probe.stream.forked_from = os.getppid()
     probe.stream.restart()
-    probe.lock = threading.RLock()
     probe.forget()
 
 
-def watch_errors(probe):
+def uncaught(probe, original, kind, error, trace):
     """An error that ends the program is written even when it comes between phases."""
-    before = sys.excepthook
+    probe.stream.write("uncaught", status=status_of(error), error=error_fields(error))
+    original(kind, error, trace)
 
-    def excepthook(kind, error, trace):
-        probe.stream.write("uncaught", status=status_of(error), error=error_fields(error))
-        before(kind, error, trace)
 
-    sys.excepthook = excepthook
+def verifying():
+    return setting("PHASES") == "0"
 
 
 def install(folder=None):
     """Hook what is imported already, and what will be."""
     probe = start(folder)
-    if probe is None or probe.hooking or setting("PHASES", "1") == "0":
+    if probe is None or probe.hooking or verifying():
         return probe
     probe.hooking = True
     hooks = Hooks(probe)
     sys.meta_path.insert(0, Finder(hooks))
-    for name in ["torch"] + [n for n in list(hooks.on_import) if n != "torch"]:
+    for name in ["torch"] + list(hooks.on_import):
         if name in sys.modules and name in hooks.on_import:
             hooks.imported(sys.modules[name])
     return probe
@@ -1450,24 +1314,20 @@ def chain(folder):
     here = os.path.realpath(folder)
     others = [p for p in sys.path if os.path.realpath(p or os.curdir) != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
 
 
 # --- For programs that import this file -------------------------------------------------
 
 
-class Unmeasured:
+class Unmeasured(contextlib.AbstractContextManager):
     """A phase where nothing is recorded."""
 
     def hold(self, outputs):
         return outputs
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *error):
         return False
@@ -1476,57 +1336,75 @@ class Unmeasured:
 class phase:  # noqa: N801, it reads as a statement
     """``with phase("save", inputs=batch) as p:`` or ``@phase("save")`` above a function.
 
-    p.hold(outputs) keeps what the phase made until the last reading; a decorated
-    function's result is kept by itself.
+    p.hold(outputs) keeps what the phase made until the last reading; the result of a
+    decorated function is kept by itself.
     """
 
     def __init__(self, name, inputs=None, step=None):
-        self.arguments, self.inner = (str(name), inputs, step), None
+        self.name, self.inputs, self.step = str(name), inputs, step
+        self.inner = []  # one object may be entered again before it is left
 
     def _make(self, inputs=None):
-        name, given, step = self.arguments
         probe = start()
-        if probe is None or setting("PHASES", "1") == "0":
+        if probe is None or verifying():
             return Unmeasured()
         if probe.counters is None and "torch" in sys.modules:
             probe.torch = sys.modules["torch"]
             probe.counters = Counters(probe.torch, probe)
             probe.counters.share()
-        return Phase(probe, name, inputs if given is None else given, step)
+            probe.tell_torch()
+        return Phase(probe, self.name, inputs if self.inputs is None else self.inputs, self.step)
 
     def __enter__(self):
-        self.inner = self._make()
-        return self.inner.__enter__()
+        self.inner.append(self._make())
+        return self.inner[-1].__enter__()
 
     def __exit__(self, *error):
-        return self.inner.__exit__(*error)
+        return self.inner.pop().__exit__(*error)
 
     def __call__(self, function):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError("a generator runs after it returns: use `with phase(…)` inside %s" % function.__name__)
         if inspect.iscoroutinefunction(function):
 
-            @functools.wraps(function)
-            async def wait(*args, **kwargs):
-                with self._make({**dict(enumerate(args)), **kwargs}) as p:
+            async def call(*args, **kwargs):
+                with self._make(given(args, kwargs)) as p:
                     return p.hold(await function(*args, **kwargs))
 
-            return wait
+        else:
 
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            with self._make({**dict(enumerate(args)), **kwargs}) as p:
-                return p.hold(function(*args, **kwargs))
+            def call(*args, **kwargs):
+                with self._make(given(args, kwargs)) as p:
+                    return p.hold(function(*args, **kwargs))
 
-        return call
+        return functools.wraps(function)(call)
 
 
 def trainer_callback(folder=None):
-    """For ``Trainer(callbacks=[trainer_callback()])``: evaluation and save with their true boundaries."""
+    """For ``Trainer(callbacks=[trainer_callback()])``: evaluation and save with their true boundaries.
+
+    The boundaries come from the methods of the Trainer, which this hooks before the Trainer
+    is made; the callback itself does what --first asks for.
+    """
     probe = install(folder)
     if probe is None:
         raise RuntimeError("FLOODMARK_PROBE_OUT names no folder, so that nothing would be recorded")
-    return callback_class()(probe)
+    from transformers import TrainerCallback
+
+    class FloodmarkCallback(TrainerCallback):
+        floodmark = None  # the Trainer, once it is made
+
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step != 1:
+                return
+            trainer = self.floodmark and self.floodmark()
+            if "save" in probe.first:
+                control.should_save = True
+            if "evaluation" in probe.first and trainer is not None and trainer.eval_dataset is not None:
+                control.should_evaluate = True
+            probe.first -= {n for n, due in (("save", control.should_save), ("evaluation", control.should_evaluate)) if due}
+
+    return FloodmarkCallback()
 
 
 # --- The lab network --------------------------------------------------------------------
@@ -1654,7 +1532,7 @@ def main(arguments):
         torch, device = lab_device(options.device)
     except Impossible as error:
         probe.stream.write("impossible", missing=error.missing, detail=short(error))
-        sys.stderr.write("floodmark_probe: measurement impossible: %s\n" % error)
+        complain("measurement impossible: %s" % error)
         return 2
     probe.torch, probe.counters = torch, Counters(torch, probe)
     probe.tell_torch()
@@ -1665,20 +1543,19 @@ def main(arguments):
     try:
         Lab(torch, device, probe, options).run()
     except Exception as error:
-        sys.stderr.write("floodmark_probe: %s: %s\n" % (type(error).__name__, error))
+        complain(fault_text(error))
         return 1
     return 0
 
 
 if __name__ == "sitecustomize":
-    _folder = os.path.dirname(os.path.abspath(__file__))
     if setting("OUT"):
         try:
             import floodmark_probe
 
             floodmark_probe.install()
-        except Exception as error:
-            sys.stderr.write("floodmark_probe: not started: %s\n" % error)
-    chain(_folder)
+        except Exception as _error:
+            complain("not started: %s" % _error)
+    chain(os.path.dirname(os.path.abspath(__file__)))
 elif __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""A recording stand-in for the GPU under a PyTorch that was built for CPUs.
+"""A recording stand-in for the GPU, under a PyTorch that runs on the CPU or under the fake one.
 
-torch.cuda stays the real Python; what it calls in torch._C is here. Each call is
+torch.cuda stays the Python that it is; what it calls in torch._C is here. Each call is
 written to the file that STANDIN_LOG names, so that a test can read the order in
 which a program synchronized, read and reset. It measures nothing: the bytes are
 what a script says through allocate() and free().
@@ -29,7 +29,7 @@ class Pool:
 
 pools = [Pool() for _ in range(DEVICES)]
 contexts = set(range(DEVICES))
-state = types.SimpleNamespace(capturing=False, broken=None)
+state = types.SimpleNamespace(capturing=False, broken=None, initialized=True)
 
 
 def say(*words):
@@ -82,18 +82,23 @@ def properties(device):
     return types.SimpleNamespace(name="stand-in", major=9, minor=0, total_memory=int(os.environ.get("STANDIN_TOTAL", 80 * GIB)))
 
 
-def install(torch, initialized=True):
+def free_and_total(device=None):
+    return 60 * GIB, 80 * GIB
+
+
+def install(torch):
+    """Under a real PyTorch: the functions of torch.cuda that would ask the driver, and those of torch._C below them."""
     low = {"_cuda_memoryStats": stats, "_cuda_resetPeakMemoryStats": reset,
            "_cuda_hasPrimaryContext": lambda d: d in contexts}
     for name, function in low.items():
         setattr(torch._C, name, function)
     cuda = torch.cuda
     cuda.synchronize, cuda.device_count, cuda.get_device_properties = synchronize, lambda: DEVICES, properties
-    cuda.mem_get_info = lambda device=None: (60 * GIB, 80 * GIB)
+    cuda.mem_get_info = free_and_total
     cuda.current_device, cuda.set_device, cuda.init = lambda: 0, lambda device: None, lambda: None
     cuda.is_current_stream_capturing = capturing
     cuda.default_generators = tuple(torch.Generator() for _ in range(DEVICES))
-    cuda._initialized = initialized
+    cuda._initialized = True
     cuda.is_available = lambda: False  # the program itself stays on the CPU
 
 

@@ -1,0 +1,243 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// These tests run the Python file for real, under every interpreter that
+// FLOODMARK_TEST_PYTHONS lists (as PATH is written), or the python3 of PATH.
+// testdata/fake holds as much of PyTorch as the probe touches, and
+// testdata/standin the device below it, which writes down every call.
+
+// pythons are the interpreters to run under.
+func pythons(t *testing.T) []string {
+	t.Helper()
+	if list := os.Getenv("FLOODMARK_TEST_PYTHONS"); list != "" {
+		return filepath.SplitList(list)
+	}
+	python, err := exec.LookPath("python3")
+	if err == nil {
+		return []string{python}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("no python3 in PATH: install it (apt-get install python3)")
+	}
+	t.Skip("NOT RUN: no python3 in PATH (apt-get install python3)")
+	return nil
+}
+
+// run is one program under the probe.
+type run struct {
+	python  string
+	paths   []string // of PYTHONPATH, after the probe's own
+	env     []string
+	args    []string
+	folder  string // the working folder; "" for a new one
+	plain   bool   // without the folder of the probe in PYTHONPATH
+	streams []stream
+	log     []string // what the stand-in wrote down, "synchronize 0"
+	stdout  string
+	stderr  string
+	status  int
+}
+
+// stream is the lines of one file.
+type stream struct {
+	name  string
+	lines []map[string]any
+	torn  bool // its last line has no newline
+}
+
+// fake adds the PyTorch of testdata/fake to PYTHONPATH.
+func fake(t *testing.T) []string {
+	return []string{absolute(t, "testdata/fake"), absolute(t, "testdata/standin")}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// start runs it to its end and reads the streams.
+func (r *run) start(t *testing.T) *run {
+	t.Helper()
+	out, script, log := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "log")
+	if err := WriteScript(script); err != nil {
+		t.Fatal(err)
+	}
+	paths := r.paths
+	if !r.plain {
+		paths = append([]string{script}, paths...)
+	}
+	cmd := exec.Command(r.python, r.args...)
+	cmd.Dir = r.folder
+	if cmd.Dir == "" {
+		cmd.Dir = t.TempDir()
+	}
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+strings.Join(paths, string(os.PathListSeparator)),
+		EnvOut+"="+out, "STANDIN_LOG="+log, "SCRIPT="+script)
+	cmd.Env = append(cmd.Env, r.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	r.stdout, r.stderr, r.status = stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+	r.streams = readStreams(t, out)
+	if data, err := os.ReadFile(log); err == nil {
+		for line := range strings.Lines(string(data)) {
+			_, call, _ := strings.Cut(strings.TrimSpace(line), " ") // the process is in front
+			r.log = append(r.log, call)
+		}
+	}
+	return r
+}
+
+func readStreams(t *testing.T, folder string) []stream {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var streams []stream
+	for _, name := range names {
+		streams = append(streams, readStream(t, name))
+	}
+	return streams
+}
+
+func readStream(t *testing.T, name string) stream {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stream{name: filepath.Base(name), torn: len(data) > 0 && data[len(data)-1] != '\n'}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &line); err == nil {
+			s.lines = append(s.lines, line)
+		} else if !s.torn {
+			t.Errorf("%s: %v in %q", s.name, err, lines.Text())
+		}
+		if n := len(lines.Bytes()); n >= 64<<10 {
+			t.Errorf("%s: a line of %d bytes", s.name, n)
+		}
+	}
+	return s
+}
+
+// of is the lines of one type.
+func (s stream) of(kind string) (found []map[string]any) {
+	for _, line := range s.lines {
+		if line["type"] == kind {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// only is the one stream that there must be.
+func (r *run) only(t *testing.T) stream {
+	t.Helper()
+	if len(r.streams) != 1 {
+		t.Fatalf("%d streams, want 1; status %d, %s", len(r.streams), r.status, r.stderr)
+	}
+	return r.streams[0]
+}
+
+// get follows keys and indices: get(line, "devices", 0, "peak").
+func get(v any, path ...any) any {
+	for _, step := range path {
+		switch at := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[at]
+		case int:
+			list, _ := v.([]any)
+			if at >= len(list) {
+				return nil
+			}
+			v = list[at]
+		}
+	}
+	return v
+}
+
+// notes are the complaints that the probe wrote about itself; there must be none.
+func (s stream) faultless(t *testing.T) {
+	t.Helper()
+	for _, note := range s.of("note") {
+		t.Errorf("%s: %v: %v", s.name, note["code"], note["text"])
+	}
+}
+
+func TestWriteScript(t *testing.T) {
+	folder := t.TempDir()
+	if err := WriteScript(folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"floodmark_probe.py", "sitecustomize.py"} {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil || !bytes.Equal(data, script) {
+			t.Errorf("%s: %v, or other bytes", name, err)
+		}
+	}
+	if err := WriteScript(folder); !os.IsExist(err) {
+		t.Errorf("a second time: %v, want that it exists", err)
+	}
+	if err := WriteScript(filepath.Join(folder, "missing")); !os.IsNotExist(err) {
+		t.Errorf("into no folder: %v", err)
+	}
+}
+
+// The settings and the types of lines that doc.go describes are those of the file.
+func TestContract(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{EnvOut, EnvRun, EnvPhases, EnvSteps, EnvBudget, EnvFirst, EnvSnapshot, EnvHashBytes} {
+		short := `"` + strings.TrimPrefix(name, "FLOODMARK_PROBE_") + `"`
+		if !bytes.Contains(doc, []byte(name)) || !bytes.Contains(script, []byte(short)) {
+			t.Errorf("%s: not described, or not read as %s", name, short)
+		}
+	}
+	kinds := linesWritten(string(script))
+	if len(kinds) < 15 {
+		t.Errorf("only %d types of lines were found: %v", len(kinds), kinds)
+	}
+	for _, kind := range kinds {
+		if !bytes.Contains(doc, []byte("\n//\t"+kind+" ")) {
+			t.Errorf("doc.go does not describe the line %q", kind)
+		}
+	}
+}
+
+// linesWritten are the types that the file writes: stream.write("begin", …), encode("process", …).
+func linesWritten(text string) (kinds []string) {
+	for _, call := range []string{`.write("`, `(encode("`} {
+		for _, rest := range strings.Split(text, call)[1:] {
+			kind, _, _ := strings.Cut(rest, `"`)
+			if !strings.ContainsAny(kind, " :%") && !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	return kinds
+}
