@@ -138,7 +138,7 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 		if p.hostBinds(v) {
 			v = *p.Host
 		}
-		rows = append(rows, cardRow{card: c, capacity: memory(r).Total, verdict: v, note: p.imitated(c)})
+		rows = append(rows, cardRow{card: c, capacity: memory(r, nil).Total, verdict: v, note: p.imitated(c)})
 	}
 	slices.SortStableFunc(rows, cardRow.compare)
 	list := make([]record.CardVerdict, len(rows))
@@ -178,7 +178,7 @@ func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[stri
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(kinds)); i = next.Add(1) - 1 {
-				made[i], _, failed[i] = p.predict(ctx, memory(p.on(kinds[i])))
+				made[i], _, failed[i] = p.predict(ctx, p.on(kinds[i]))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"floodmark/estimate"
 	"floodmark/estimate/eager"
 	"floodmark/estimate/training"
+	"floodmark/estimate/vllm"
 	"floodmark/fit"
 	"floodmark/model"
 	"floodmark/model/load"
@@ -30,6 +31,8 @@ type Request struct {
 	// Free is what is free on the device of a rank, whoever holds the rest, by
 	// the device's index; AnyDevice is for those that are not listed.
 	Free map[int]account.Figure
+	// Devices is how many devices the machine has; 0 when nobody said.
+	Devices int
 	// Warnings are what reading the request had to say.
 	Warnings []account.Warning
 }
@@ -45,6 +48,7 @@ type Prediction struct {
 	Budgets  map[int]fit.Budget // by rank; empty without a card
 	Verdict  *fit.Verdict       // nil without a card; that of main memory where it is the worse one
 	Host     *fit.Verdict       // of main memory; nil where the workload puts nothing there or declares none
+	Starts   *fit.Verdict       // of an engine that starts before it works: its start alone
 
 	plans    []parallel.RankPlan
 	accounts []account.Account // one a class of equal ranks
@@ -82,33 +86,36 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r, err = r.trained(); err != nil {
 		return nil, err
 	}
-	plans, err := parallel.Plan(r.Model, r.Workload.Mesh)
+	if ranks := r.Workload.Mesh.Ranks(); r.Devices > 0 && ranks > r.Devices {
+		return nil, &parallel.NotSupportedError{Rule: fmt.Sprintf("the layout takes %d devices and there is %d", ranks, r.Devices)}
+	}
+	plans, err := rules(e, &r.Workload).Plan(r.Model, r.Workload.Mesh)
 	if err != nil {
 		return nil, fmt.Errorf("dividing the model: %w", err)
 	}
 	p := &Prediction{Request: r, Engine: e, plans: plans}
-	if p.accounts, p.Capacity, err = p.predict(ctx, memory(r)); err != nil {
+	if p.accounts, p.Capacity, err = p.predict(ctx, r); err != nil {
 		return nil, err
 	}
 	p.decide()
 	return p, nil
 }
 
-// predict makes the account of each class of ranks on a card.
-func (p *Prediction) predict(ctx context.Context, m estimate.Memory) ([]account.Account, *estimate.Capacity, error) {
+// predict makes the account of each class of ranks on the card of a request.
+func (p *Prediction) predict(ctx context.Context, r Request) ([]account.Account, *estimate.Capacity, error) {
 	var accounts []account.Account
 	var capacity *estimate.Capacity
 	for _, plan := range p.plans {
-		in := estimate.Input{Model: p.Request.Model, Plan: plan, Workload: &p.Request.Workload, Memory: m}
+		in := estimate.Input{Model: p.Request.Model, Plan: plan, Workload: &p.Request.Workload, Memory: memory(r, plan.Ranks)}
 		result, err := p.Engine.Estimate(ctx, in)
 		if err != nil {
 			return nil, nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
-		run, err := lay(ctx, result.Timeline, m)
+		run, err := lay(ctx, result.Timeline, in.Memory)
 		if err != nil {
 			return nil, nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}
-		accounts = append(accounts, replay.Account(result.Timeline, run, account.Calculated))
+		accounts = append(accounts, budgeted(replay.Account(result.Timeline, run, account.Calculated), result))
 		capacity = result.Capacity
 	}
 	return accounts, capacity, nil
@@ -128,11 +135,16 @@ func engine(w workload.Workload) (estimate.Engine, error) {
 			return training.Engine{}, nil
 		}
 		return eager.Engine{}, nil
-	case "serving", "vllm", "sglang", "tensorrt_llm", "tgi":
+	case "serving", "sglang", "tensorrt_llm", "tgi":
 		if trains(w.Operation) {
 			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
 		}
 		return eager.Serving{}, nil
+	case "vllm":
+		if trains(w.Operation) {
+			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
+		}
+		return vllm.Engine{}, nil
 	}
 	return nil, &SettingsError{fmt.Errorf("the engine %q is not known; known are %s", w.Engine.Name, strings.Join(Engines(), ", "))}
 }
@@ -151,12 +163,28 @@ func checked(w workload.Workload) error {
 // Accounts is one account a class of equal ranks.
 func (p *Prediction) Accounts() []account.Account { return p.accounts }
 
-// memory is what an engine may know of the card.
-func memory(r Request) estimate.Memory {
-	if r.Card == nil {
-		return estimate.Memory{}
+// rules is how an engine divides a model.
+func rules(e estimate.Engine, w *workload.Workload) parallel.Rules {
+	if _, is := e.(vllm.Engine); is {
+		return vllm.Rules(w)
 	}
-	return estimate.Memory{Total: budget(*r.Card, r.Platform).Capacity, Name: r.Card.Name, Arch: r.Card.Arch}
+	return parallel.Plain()
+}
+
+// memory is what an engine may know of the card under ranks: of what is free the
+// least, for the one that has least decides.
+func memory(r Request, ranks []int) estimate.Memory {
+	var m estimate.Memory
+	if r.Card != nil {
+		m = estimate.Memory{Total: budget(*r.Card, r.Platform).Capacity, Name: r.Card.Name, Arch: r.Card.Arch}
+	}
+	for _, rank := range ranks {
+		free, declared := r.freeOn(rank)
+		if declared && (!m.Free.Known() || free.Low() < m.Free.Low()) {
+			m.Free = free
+		}
+	}
+	return m
 }
 
 // decide puts the requested card under every rank and asks for the verdict.
@@ -176,6 +204,10 @@ func (p *Prediction) decide() {
 		v = *p.Host
 	}
 	p.Verdict = &v
+	if started := starting(p.accounts); started != nil {
+		s := p.judge(r.Card, started, p.Budgets)
+		p.Starts = &s
+	}
 }
 
 // budget is the whole of a card, of which nobody declared another owner.

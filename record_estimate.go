@@ -24,8 +24,9 @@ func (p *Prediction) Record(tool record.Tool) any {
 		r.Adapters = append(r.Adapters, row)
 	}
 	r.Training = p.training()
-	if p.Capacity != nil {
-		r.Capacity = &record.Capacity{}
+	r.Capacity = capacityRecord(p.Capacity)
+	if p.Starts != nil {
+		r.Starts = verdictRecord(*p.Starts)
 	}
 	r.Host = p.hostRecord()
 	if p.Verdict != nil {

@@ -14,7 +14,7 @@ import (
 // The engine that a workload names is applied, or taken for serving in general,
 // or refused with the list of those that are known.
 func TestEnginesByName(t *testing.T) {
-	for name, want := range map[string]string{"": "eager", "transformers": "eager", "serving": "serving", "vllm": "serving", "sglang": "serving", "tensorrt_llm": "serving", "tgi": "serving"} {
+	for name, want := range map[string]string{"": "eager", "transformers": "eager", "serving": "serving", "vllm": "vllm", "sglang": "serving", "tensorrt_llm": "serving", "tgi": "serving"} {
 		if got := predicted(t, generation(t, name)).Engine.Name(); got != want {
 			t.Errorf("%q is estimated as %s, want %s", name, got, want)
 		}

@@ -109,7 +109,7 @@ func solveGroup(ctx context.Context, r SolveRequest, cards []device.Card) ([]rec
 			return nil, err
 		}
 		row := record.CardSolution{ID: c.ID, Name: record.Text(c.Name), Value: s.Solution.Value, OpenValue: s.Solution.OpenValue, LimitReason: s.Solution.LimitReason}
-		row.ReportedBytes, row.ReportedLowBytes, row.ReportedHighBytes = record.Interval(memory(r.Request).Total)
+		row.ReportedBytes, row.ReportedLowBytes, row.ReportedHighBytes = record.Interval(memory(r.Request, nil).Total)
 		list = append(list, row)
 	}
 	return list, nil

@@ -116,6 +116,19 @@ type Account struct {
 	Inputs   []Input
 	Phases   []Phase
 	Warnings []Warning
+	Checks   []Check // by which the software refuses; empty where it checks nothing
+}
+
+// Check is a rule by which software stops: it must have what it needs.
+type Check struct {
+	Phase PhaseID
+	Term  TermID
+	// Need and Have are bytes, or the same count in both. It certainly passes where
+	// the high of Need is within the low of Have, and certainly fails where the low
+	// of Need is above the high of Have.
+	Need, Have Figure
+	Rule       string // a sentence, for where it fails
+	Remedy     string // what would let it pass, with its direction
 }
 
 // Formula is a rule by which bytes are calculated.

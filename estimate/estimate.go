@@ -29,12 +29,24 @@ type Input struct {
 type Capacity struct {
 	Blocks, Tokens, SequencesAtLength    account.Figure // counts, not bytes
 	BytesPerToken, FixedBytesPerSequence account.Figure
+	// Length is the positions of the sequences that are counted.
+	Length int64
+}
+
+// Total is what a whole process holds at most in a phase, where that is known
+// better than the sum of what its terms could be: an engine that fills a budget
+// gives the cache what the others do not take.
+type Total struct {
+	Phase  account.PhaseID
+	Figure account.Figure // of the process
 }
 
 // Result is what an engine predicts for one rank.
 type Result struct {
 	Timeline *timeline.Timeline
-	Capacity *Capacity // nil for an engine without a budget
+	Capacity *Capacity       // nil for an engine without a budget
+	Checks   []account.Check // empty for an engine that checks nothing
+	Totals   []Total
 }
 
 // Engine predicts the memory of one kind of software.

@@ -110,7 +110,35 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 			answer = j
 		}
 	}
-	return answer
+	return answer.checked(a, rank)
+}
+
+// checked is a judgement with the rules by which the software itself stops. Where
+// one fails for certain it is the answer, whatever else would not fit: nothing
+// behind it is reached.
+func (j judgement) checked(a account.Account, rank int) judgement {
+	for _, c := range a.Checks {
+		v := Verdict{Value: CannotTell, Rank: rank, Phase: c.Phase, Term: c.Term, Reasons: []string{c.Rule, c.Remedy}}
+		v.Headroom = c.Have.Minus(c.Need, account.Provenance{Origin: account.Calculated, Scope: account.Device})
+		most, needed := c.Need.High()
+		have, bounded := c.Have.High()
+		switch {
+		case needed && most <= c.Have.Low():
+			continue
+		case bounded && c.Need.Low() > have:
+			v.Value, v.Short = DoesNotFit, c.Need.Low()-have
+			return judgement{Verdict: v, least: j.least}
+		}
+		if j.Value != Fits {
+			continue
+		}
+		if !bounded {
+			v.Reasons = []string{c.Have.Reason()}
+		}
+		v.Reasons[0] = "it may be that " + v.Reasons[0]
+		j = judgement{Verdict: v, least: j.least}
+	}
+	return j
 }
 
 // decidePhase applies the rule: the low of any scope above the highest plausible

@@ -71,18 +71,21 @@ type Model struct {
 	Type          string // model_type of config.json, general.architecture of GGUF
 	Vocab         int    // rows of the token embedding, padding included
 	MaxPosition   int    // longest context that the configuration declares; 0 when it declares none
-	Compute       dtype.Format
-	Quantised     *Quantisation
-	Stacks        []Stack
-	Tensors       []Tensor
-	FormatOrigin  account.Origin   // of the tensors' formats: observed in a file's header, or assumed from a configuration
-	Loose         int64            // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
-	Listed        bool             // Tensors are those that weight files list, and all that the model needs: what is unknown of the configuration does not bear on them
-	FileBytes     int64            // tensor data in the weight files, copies of shared tensors included; 0 where none was read
-	Images        *ImageProcessing // of the processor beside the model; nil where none was read
-	Unknown       []Unknown
-	Warnings      []account.Warning // what the files say that does not agree, and which of them counts here
-	Sources       []Source
+	// RotaryPositions is for how many positions sines and cosines are tabulated
+	// where the longest context is stretched; 0 for as many as MaxPosition.
+	RotaryPositions int64
+	Compute         dtype.Format
+	Quantised       *Quantisation
+	Stacks          []Stack
+	Tensors         []Tensor
+	FormatOrigin    account.Origin   // of the tensors' formats: observed in a file's header, or assumed from a configuration
+	Loose           int64            // stored bytes beyond the tensors' sum that the source does not fix: texts of unknown length
+	Listed          bool             // Tensors are those that weight files list, and all that the model needs: what is unknown of the configuration does not bear on them
+	FileBytes       int64            // tensor data in the weight files, copies of shared tensors included; 0 where none was read
+	Images          *ImageProcessing // of the processor beside the model; nil where none was read
+	Unknown         []Unknown
+	Warnings        []account.Warning // what the files say that does not agree, and which of them counts here
+	Sources         []Source
 }
 
 // Parameters is the number of parameters with storage of their own: tied

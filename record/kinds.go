@@ -8,6 +8,9 @@ type Estimate struct {
 	Ranks    []Rank     `json:"ranks"`
 	Capacity *Capacity  `json:"capacity"`
 	Verdict  *Verdict   `json:"verdict"` // null without a card
+	// Starts is whether an engine starts, without the work behind it; null for one
+	// that does not fill a budget before it works.
+	Starts *Verdict `json:"starts"`
 	// Preparation is the answer to a parameter count and a width; null where
 	// there is a model.
 	Preparation *Preparation `json:"preparation"`
@@ -178,8 +181,15 @@ type Term struct {
 // where the name does not say bytes.
 type Capacity struct {
 	Blocks                *int64 `json:"blocks"`
+	BlocksLow             *int64 `json:"blocks_low,omitempty"`
+	BlocksHigh            *int64 `json:"blocks_high,omitempty"`
 	Tokens                *int64 `json:"tokens"`
+	TokensLow             *int64 `json:"tokens_low,omitempty"`
+	TokensHigh            *int64 `json:"tokens_high,omitempty"`
 	SequencesAtLength     *int64 `json:"sequences_at_length"`
+	SequencesLow          *int64 `json:"sequences_low,omitempty"`
+	SequencesHigh         *int64 `json:"sequences_high,omitempty"`
+	Length                *int64 `json:"length,omitempty"` // positions of the sequences that are counted
 	BytesPerToken         *int64 `json:"bytes_per_token"`
 	FixedBytesPerSequence *int64 `json:"fixed_bytes_per_sequence"`
 }

@@ -93,6 +93,34 @@ type Serving struct {
 	MaxRequests int64
 	MaxLength   int64 // positions of one request, prompt and answer
 	Policy      Policy
+	// Budget is what the engine may take and how it spends it; nil leaves its
+	// defaults.
+	Budget *Budget
+}
+
+// Budget is the settings of an engine that fills a share of its card. Zero is
+// the engine's default of its version.
+type Budget struct {
+	Utilization    float64 // share of the card, 0 to 1
+	BatchedTokens  int64   // positions that one step works on
+	Block          int64   // positions of one block of the cache
+	CacheBytes     int64   // of the cache on each rank; the share does not count then
+	Blocks         int64   // of the cache; what was profiled does not count then
+	CaptureSizes   int64   // sizes of batch of which CUDA graphs are captured
+	LargestGraph   int64   // the largest of them
+	Eager          bool    // no CUDA graphs
+	InProcess      bool    // the engine's class in a program, not its server: other defaults
+	OneKind        bool    // windows are given the whole length (no hybrid cache manager)
+	PrefixCaching  *bool
+	ChargeGraphs   *bool  // estimated graphs come off the cache
+	DecodeContext  int    // ranks of tensor parallelism that share the positions (DCP)
+	Speculative    int64  // tokens guessed in one step
+	Drafter        string // a model beside that guesses; empty for none or the model's own layers
+	AdapterSlots   int64  // adapters on the card at once; 0 for none
+	AdapterRank    int64
+	PromptLogprobs bool   // requests may ask for the probabilities of their prompts
+	MediaItems     *int64 // images of one prompt; nil for the engine's default
+	Quantise       string // the format to which 16-bit weights are brought while loading
 }
 
 // CacheKind is how the KV cache is held.

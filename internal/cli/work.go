@@ -49,7 +49,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
 	textFlag(f, &o.weightsFormat, "weights-format", "element `format` of weights whose files do not say it (bf16)")
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
-	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager) or serving, a view of serving engines in general (vllm, sglang, tensorrt_llm and tgi are taken for it)")
+	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager) vllm, with a version vllm@0.19.0, or serving, a view of serving engines in general (sglang, tensorrt_llm and tgi are taken for it)")
 	o.layout.addFlags(f)
 	o.training.addFlags(cmd)
 	o.cardOptions.addFlags(f)
@@ -228,8 +228,8 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 	default:
 		return &usageError{err: fmt.Errorf("--operation: %q is not load, generation, training, fine-tuning, evaluation or export", o.operation)}
 	}
-	if o.engine != "" && o.engine != w.Engine.Name {
-		w.Engine = workload.Engine{Name: o.engine} // a version belongs to the engine beside it
+	if name, version, stated := strings.Cut(o.engine, "@"); name != "" && (stated || name != w.Engine.Name) {
+		w.Engine = workload.Engine{Name: name, Version: version} // a version belongs to the engine beside it
 	}
 	if o.cacheFormat != "" {
 		format, ok := dtype.Parse(o.cacheFormat)

@@ -82,8 +82,33 @@ func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
 	vocab := s.need(keyVocab)
 	b.model.Vocab = int(vocab)
 	b.model.MaxPosition = max(b.model.MaxPosition, int(s.or(keyPositions, 0)))
+	b.model.RotaryPositions = max(b.model.RotaryPositions, stretched(s))
 	b.embedding = out.add(model.RoleTokenEmbedding, embedding, k.slot["embed"]+".weight", vocab+k.vocabExtra, s.or("word_embed_proj_dim|embedding_size", hidden))
 	return b.embedding
+}
+
+// stretched is for how many positions a serving engine tabulates what turns
+// them, where a factor stretches the longest context; 0 where none does
+// (linear_scaling_rope.py, dynamic_ntk_scaling_rope.py and yarn_scaling_rope.py of
+// https://github.com/vllm-project/vllm/tree/v0.19.0/vllm/model_executor/layers/rotary_embedding).
+// Worked number: Gemma 3 declares 131,072 positions and a linear factor of 8, so
+// that 1,048,576 are tabulated.
+func stretched(s section) int64 {
+	const where = "rope_scaling|rope_parameters|rope_parameters.full_attention"
+	at := func(key string) string { return strings.ReplaceAll(where, "|", "."+key+"|") + "." + key }
+	factor := s.real(at("factor"))
+	positions := s.or(keyPositions, 0)
+	switch s.text(at("rope_type") + "|" + at("type")) {
+	case "linear", "dynamic":
+	case "yarn":
+		positions = s.or(at("original_max_position_embeddings"), 0)
+	default:
+		return 0
+	}
+	if total := float64(positions) * factor; factor > 1 && total > 0 && total < 1<<40 {
+		return int64(total)
+	}
+	return 0
 }
 
 // run builds the layers.
