@@ -210,6 +210,11 @@ func (m *Machine) efficient(a Attention, q, k, v, mask *impl) *impl {
 		padded = m.empty(mask.dtype, size[:mask.dims])
 	}
 	n := m.attentionNode("ScaledDotProductEfficientAttentionBackward0", efficientBackward, q, k, v)
+	if n != nil && padded != nil {
+		m.save(n, padded)
+	} else if n != nil && mask != nil {
+		m.save(n, mask)
+	}
 	m.sites.op = "_efficient_attention_forward"
 	size := q.size
 	size[3] = v.size[3]
@@ -224,11 +229,6 @@ func (m *Machine) efficient(a Attention, q, k, v, mask *impl) *impl {
 	}
 	if n != nil {
 		n.computes(out)
-		if padded != nil {
-			m.save(n, padded)
-		} else if mask != nil {
-			m.save(n, mask)
-		}
 		m.saveResults(n, lse)
 		m.saveOutput(n, out)
 	}

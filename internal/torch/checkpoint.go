@@ -1,7 +1,207 @@
 package torch
 
-// recompute is a part of the forward that runs again in backward.
-type recompute struct {
+import "floodmark/dtype"
+
+// Checkpoint runs a part of the forward so that backward runs it again instead of
+// keeping what its operators save: torch.utils.checkpoint. run must make the same
+// operators from its arguments every time. The arguments are kept.
+func (m *Machine) Checkpoint(reentrant bool, run func(args []Tensor) Tensor, args ...Tensor) Tensor {
+	if m.noGrad > 0 || m.inference > 0 || m.packing != nil || m.replaying != nil {
+		return m.runPlain(run, args)
+	}
+	r := &recompute{run: run, format: m.casts.format, module: m.sites.module}
+	for _, a := range args {
+		r.args = append(r.args, retain(a.impl))
+	}
+	var out Tensor
+	if reentrant {
+		out = m.checkpointReentrant(r)
+	} else {
+		out = m.checkpointPacked(r)
+	}
+	m.consume(args...)
+	return out
 }
 
-func (m *Machine) dropRecompute(n *node) { n.program = nil }
+func (m *Machine) runPlain(run func([]Tensor) Tensor, args []Tensor) Tensor {
+	held := make([]Tensor, len(args))
+	for i, a := range args {
+		held[i] = Tensor{impl: a.impl}
+	}
+	out := run(held)
+	m.consume(args...)
+	return out
+}
+
+// recompute is a part of the forward that runs again in backward.
+type recompute struct {
+	run    func([]Tensor) Tensor
+	args   []*impl // references
+	format dtype.Format
+	module uint32
+
+	refs  int     // nodes that wait for what it saved
+	count int     // tensors that its operators save
+	next  int     // the tensor that is saved next, while it runs again
+	saved []*impl // what it saved when it ran again: references
+	done  bool
+}
+
+// checkpointPacked is use_reentrant=False: nodes are recorded as ever, but what
+// they save is a place in a list. When the first of them runs in backward, the
+// part runs again and fills the list; it stops when the last tensor is there.
+// Each node's tensors go when it has run.
+func (m *Machine) checkpointPacked(r *recompute) Tensor {
+	m.packing = r
+	out := r.run(r.tensors())
+	m.packing = nil
+	if r.refs == 0 {
+		m.drop(r.args...)
+	}
+	return out
+}
+
+// tensors are the arguments, held by the checkpoint.
+func (r *recompute) tensors() []Tensor {
+	list := make([]Tensor, len(r.args))
+	for i, a := range r.args {
+		list[i] = Tensor{impl: a}
+	}
+	return list
+}
+
+// pack notes that a node saves a tensor which will be computed again.
+func (m *Machine) pack(n *node) {
+	r := m.packing
+	if n.program == nil {
+		n.program, n.firstSaved = r, int32(r.count)
+		r.refs++
+	}
+	n.saved = append(n.saved, nil)
+	r.count++
+}
+
+// refill keeps a tensor that is computed again. After the last one nothing more
+// is computed.
+func (m *Machine) refill(i *impl) {
+	r := m.replaying
+	if r.next < r.count {
+		a := m.alias(i)
+		m.keptForBackward(i.storage)
+		r.saved[r.next] = a
+	}
+	if r.next++; r.next == r.count && m.release.stopsRecomputing() {
+		m.stopped = true
+	}
+}
+
+// unpack gives a node what it saved, after the part ran again.
+func (m *Machine) unpack(n *node) {
+	r := n.program
+	if !r.done {
+		m.again(r)
+	}
+	for i := range n.saved {
+		n.saved[i] = r.saved[int(n.firstSaved)+i]
+		r.saved[int(n.firstSaved)+i] = nil
+	}
+}
+
+// again runs a part of the forward within backward.
+func (m *Machine) again(r *recompute) {
+	r.saved = make([]*impl, r.count)
+	r.done = true
+	noGrad, module, name := m.noGrad, m.sites.module, m.sites.node
+	m.noGrad, m.sites.module, m.sites.node = 0, r.module, "recompute"
+	m.replaying = r
+	args := r.tensors()
+	run := func() {
+		out := r.run(args)
+		m.stopped = false
+		m.Drop(out)
+	}
+	if r.format != dtype.Unknown {
+		m.Autocast(r.format, run)
+	} else {
+		run()
+	}
+	m.replaying = nil
+	m.noGrad, m.sites.module, m.sites.node = noGrad, module, name
+}
+
+// repacked takes from a node what it was given for one run, the last first.
+func (m *Machine) repacked(n *node) {
+	for i := len(n.saved) - 1; i >= 0; i-- {
+		m.drop(n.saved[i])
+		n.saved[i] = nil
+	}
+}
+
+// dropRecompute ends a node's part in a checkpoint. With the last node go the
+// arguments.
+func (m *Machine) dropRecompute(n *node) {
+	r := n.program
+	n.program = nil
+	if r.refs--; r.refs > 0 {
+		return
+	}
+	m.drop(r.saved...)
+	r.saved = nil
+	args := r.args
+	r.args = nil
+	m.drop(args...)
+}
+
+// checkpointReentrant is use_reentrant=True: the part runs without a graph, and
+// one node stands for it. In backward it runs on detached arguments with a graph
+// of its own, through which a backward runs to its end.
+func (m *Machine) checkpointReentrant(r *recompute) Tensor {
+	if !m.wants(r.args...) {
+		out := m.runUnrecorded(r)
+		m.drop(r.args...)
+		return out
+	}
+	n := m.record("CheckpointFunctionBackward", reentrantBackward, r.args...)
+	n.program, r.refs = r, 1
+	out := m.runUnrecorded(r)
+	n.computes(out.impl)
+	return out
+}
+
+func (m *Machine) runUnrecorded(r *recompute) Tensor {
+	m.noGrad++
+	out := r.run(r.tensors())
+	m.noGrad--
+	if out.slot != temporary {
+		out = result(m.view(out.impl))
+	}
+	return out
+}
+
+func reentrantBackward(p *pass) {
+	m, r := p.m, p.n.program
+	args := make([]Tensor, len(r.args))
+	for i, a := range r.args {
+		d := m.view(a)
+		d.requiresGrad = a.requiresGrad
+		args[i] = Tensor{impl: d}
+	}
+	noGrad := m.noGrad
+	m.noGrad = 0
+	var out Tensor
+	run := func() { out = r.run(args) }
+	if r.format != dtype.Unknown {
+		m.Autocast(r.format, run)
+	} else {
+		run()
+	}
+	m.noGrad = noGrad
+	m.backwardFrom(out.impl, p.grad())
+	for i, a := range args {
+		if a.grad != nil && p.needs(i) {
+			p.out[i] = retain(a.grad)
+		}
+	}
+	m.Drop(out)
+	m.Drop(args...)
+}

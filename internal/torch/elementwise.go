@@ -31,6 +31,9 @@ func (m *Machine) unaryOp(c *elementwise, x *impl) *impl {
 	if c.backward != nil && m.wants(a) {
 		n = m.record(c.node, c.backward, a)
 	}
+	if n != nil && c.saves&savesSelf != 0 {
+		m.save(n, a)
+	}
 	m.sites.op = c.name
 	f := a.dtype
 	if c.boolean {
@@ -38,9 +41,6 @@ func (m *Machine) unaryOp(c *elementwise, x *impl) *impl {
 	}
 	out := m.iterated(f, a)
 	if n != nil {
-		if c.saves&savesSelf != 0 {
-			m.save(n, a)
-		}
 		n.computes(out)
 		if c.saves&savesResult != 0 {
 			m.saveOutput(n, out)
@@ -57,11 +57,11 @@ func (m *Machine) binaryOp(c *elementwise, x, y *impl) *impl {
 	var n *node
 	if c.backward != nil && m.wants(a, b) {
 		n = m.record(c.node, c.backward, a, b)
+		m.saveOperands(n, c.saves, a, b)
 	}
 	f := promote(a, b)
 	out := m.computedTogether(c, f, a, b)
 	if n != nil {
-		m.saveOperands(n, c.saves, a, b)
 		n.computes(out)
 		if c.saves&savesResult != 0 {
 			m.saveOutput(n, out)

@@ -31,6 +31,7 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 		m.thread = autogradThread
 	}
 	m.epoch++
+	m.running++
 	e := engine{m: m, epoch: m.epoch}
 	root := m.edgeOf(out)
 	e.count(root.node)
@@ -40,6 +41,10 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 		e.evaluate(e.ready.pop())
 	}
 	m.unlink(root.node)
+	for _, o := range e.outer {
+		o.node.epoch, o.node.waits, o.node.buffer = o.epoch, o.waits, o.buffer
+	}
+	m.running--
 	m.noGrad--
 	m.sites.module, m.sites.op, m.sites.node, m.thread = module, op, name, was
 }
@@ -50,6 +55,16 @@ type engine struct {
 	epoch int32
 	ready queue
 	stack []*node
+	outer []waiting
+}
+
+// waiting is what a node waits for in a backward around this one: of a weight
+// that is used both within a checkpoint and outside.
+type waiting struct {
+	node   *node
+	epoch  int32
+	waits  int32
+	buffer []*impl
 }
 
 // count finds the nodes of the graph, and how many gradients each waits for.
@@ -71,6 +86,14 @@ func (e *engine) count(root *node) {
 func (e *engine) meet(n *node) {
 	if n.epoch == e.epoch {
 		return
+	}
+	if e.m.running > 1 && n.leaf != nil && n.epoch != 0 && n.waits > 0 {
+		o := waiting{n, n.epoch, n.waits, nil}
+		if n.buffer != nil {
+			o.buffer = append(o.buffer, n.buffer...)
+			n.buffer = nil
+		}
+		e.outer = append(e.outer, o)
 	}
 	n.epoch, n.waits = e.epoch, 0
 	n.refs++ // the task holds it until it has run
@@ -126,8 +149,15 @@ func (e *engine) evaluate(n *node) {
 		p.out = make([]*impl, len(n.next))
 	}
 	m.sites.node = n.name
+	packed := n.program != nil && len(n.saved) > 0
+	if packed {
+		m.unpack(n)
+	}
 	n.apply(&p)
 	p.end()
+	if packed && m.release.stopsRecomputing() {
+		m.repacked(n)
+	}
 	m.sites.node = ""
 	e.validate(n, p.out)
 	m.drop(in...)

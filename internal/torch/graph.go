@@ -38,7 +38,9 @@ type node struct {
 	dim      int8           // a dimension that the node works on
 	op       string         // the kernel that its backward runs
 	leaf     *impl          // of AccumulateGrad: a reference
-	program  *recompute
+
+	program    *recompute // the checkpoint that it is part of
+	firstSaved int32      // where what it saves stands in the list of the checkpoint
 
 	epoch  int32 // of the backward that met it last
 	waits  int32 // gradients that it still waits for
@@ -111,6 +113,13 @@ func (m *Machine) save(n *node, list ...*impl) {
 // after the inputs.
 func (m *Machine) saveResults(n *node, list ...*impl) {
 	for _, i := range list {
+		if m.packing != nil {
+			m.pack(n)
+			continue
+		}
+		if m.replaying != nil {
+			m.refill(i)
+		}
 		n.saved = append(n.saved, retain(i))
 		m.keptForBackward(i.storage)
 	}
@@ -119,8 +128,9 @@ func (m *Machine) saveResults(n *node, list ...*impl) {
 // saveOutput keeps a result for backward: its storage, not the tensor, which
 // would hold the node that holds it.
 func (m *Machine) saveOutput(n *node, out *impl) {
-	n.saved = append(n.saved, m.alias(out))
-	m.keptForBackward(out.storage)
+	a := m.alias(out)
+	m.saveResults(n, a)
+	m.drop(a)
 }
 
 // computes makes a tensor the next output of a node.

@@ -41,6 +41,11 @@ type Machine struct {
 	sequence   uint64  // of the next node
 	epoch      int32   // of the next backward
 
+	packing   *recompute // the checkpoint that the program is in
+	replaying *recompute // the checkpoint that runs again
+	stopped   bool       // it has all it needs: nothing is computed any more
+	running   int        // backwards that run, one within another
+
 	sites    sites
 	deleting []*node // references of graphs that are being taken down
 	impls    slab[impl]
@@ -137,7 +142,7 @@ func (m *Machine) allocate(bytes int64, t term) *storage {
 	if bytes < 0 {
 		m.fail(bytesize.ErrOverflow)
 	}
-	if bytes <= 0 {
+	if bytes <= 0 || m.stopped {
 		return s
 	}
 	s.alloc = uint32(len(m.tl.Allocs))

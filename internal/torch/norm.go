@@ -11,17 +11,17 @@ func (m *Machine) LayerNorm(x, weight, bias Tensor) Tensor {
 	var n *node
 	if m.wants(a, w, b) {
 		n = m.record("NativeLayerNormBackward0", layerNormBackward, a, w, b)
-	}
-	m.sites.op = "native_layer_norm"
-	out := m.empty(a.dtype, a.Shape())
-	mean, deviation := m.rowStatistics(a), m.rowStatistics(a)
-	if n != nil {
 		m.save(n, a)
 		for _, extra := range []*impl{w, b} {
 			if extra != nil {
 				m.save(n, extra)
 			}
 		}
+	}
+	m.sites.op = "native_layer_norm"
+	out := m.empty(a.dtype, a.Shape())
+	mean, deviation := m.rowStatistics(a), m.rowStatistics(a)
+	if n != nil {
 		n.computes(out)
 		m.saveResults(n, mean, deviation)
 	}
