@@ -66,7 +66,7 @@ const (
 // where that is empty, CUDA_VISIBLE_DEVICES; an empty one hides nothing.
 func Visible(devices []Device, backend Backend, environ []string) Visibility {
 	s := selection{devices: devices, environ: variables(environ)}
-	s.misspelt()
+	s.Notes = Misspelt(environ, []string{cudaVisible, cudaOrder, hipVisible, rocrVisible}, []string{"NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_VISIBLE_DEVICES"})
 	if backend == HIP {
 		s.hip()
 	} else {
@@ -106,19 +106,20 @@ func (s *selection) note(code, format string, args ...any) {
 	s.Notes = append(s.Notes, Note{code, fmt.Sprintf(format, args...)})
 }
 
-// misspelt notes variables whose name is one slip or two away from one that
-// decides: no runtime reads them.
-func (s *selection) misspelt() {
-	known := []string{cudaVisible, cudaOrder, hipVisible, rocrVisible}
-	others := append(known, "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_VISIBLE_DEVICES")
-	for _, name := range slices.Sorted(maps.Keys(s.environ)) {
-		if slices.Contains(others, name) {
+// Misspelt notes variables whose name is one slip or two away from a known one:
+// nothing reads them. Others are names that are right in themselves.
+func Misspelt(environ, known, others []string) []Note {
+	var notes []Note
+	all := variables(environ)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(known, name) || slices.Contains(others, name) {
 			continue
 		}
 		if i := slices.IndexFunc(known, func(right string) bool { return isSlip(name, right) }); i >= 0 {
-			s.note("variable_misspelt", "%s=%s is set, and nothing reads that name: %s is the variable that chooses devices", name, s.environ[name], known[i])
+			notes = append(notes, Note{"variable_misspelt", fmt.Sprintf("%s=%s is set, and nothing reads that name: it is %s that counts", name, all[name], known[i])})
 		}
 	}
+	return notes
 }
 
 // isSlip reports a name that was meant to be another: two edits away, in other
