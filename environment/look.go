@@ -51,7 +51,10 @@ type Device struct {
 	device.Device
 	Memory  device.Memory
 	Owners  []owners.Owner
-	Ordinal int // as programs number it: 1 is cuda:1; −1 where they do not see it
+	Ordinal int // as programs number it: 1 is cuda:1; −1 where they do not see it, or nobody can say
+	// Unsure reports that programs see devices of which nobody can say which they
+	// are: this may be one.
+	Unsure bool
 }
 
 // Look reads devices, variables and Python. It fails only where the context has
@@ -77,7 +80,9 @@ func Look(ctx context.Context, o Options) (Report, error) {
 	r.Notes = append(r.Notes, device.Misspelt(o.Environ, settingNames(), nil)...)
 	for i, d := range devices {
 		m := o.Devices.Read(ctx, i)
-		r.Devices = append(r.Devices, Device{Device: d, Memory: m, Owners: o.Processes.Owners(m), Ordinal: slices.Index(r.Visibility.Indexes, i)})
+		ordinal := slices.Index(r.Visibility.Indexes, i)
+		unsure := ordinal < 0 && d.Vendor == "NVIDIA" && slices.Contains(r.Visibility.Indexes, -1)
+		r.Devices = append(r.Devices, Device{Device: d, Memory: m, Owners: o.Processes.Owners(m), Ordinal: ordinal, Unsure: unsure})
 	}
 	r.choose(wanted)
 	if o.Init {
@@ -208,8 +213,10 @@ func (r *Report) makeContext(ctx context.Context, o Options, w wanted) (Context,
 	switch {
 	case r.Python.Asked == "" || r.Python.Version == "":
 		return unknownContext("no Python could be asked: " + r.Python.Problem), nil
-	case !t.Found:
+	case !t.Found && t.Problem == "":
 		return unknownContext("PyTorch is missing"), nil
+	case !t.Found:
+		return unknownContext("no PyTorch is known: " + t.Problem), nil
 	case !t.Imported:
 		return unknownContext("PyTorch cannot be imported: " + t.Problem), nil
 	case r.Backend == "":

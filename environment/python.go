@@ -33,6 +33,7 @@ type Python struct {
 
 // Torch is the PyTorch of an interpreter.
 type Torch struct {
+	Asked     bool // somebody said whether there is one
 	Found     bool
 	Path      string
 	Version   string // "2.11.0+cu128"; empty where it is not known
@@ -92,6 +93,9 @@ func askPython(ctx context.Context, path string, environ []string, patience time
 	if p.Torch.Found && !p.Torch.Imported && p.Torch.Problem == "" {
 		p.Torch.Problem = "importing it: " + p.Problem
 	}
+	if !p.Torch.Asked {
+		p.Torch.Problem = "Python did not say"
+	}
 	return p, nil
 }
 
@@ -144,9 +148,11 @@ func (p *Python) listen(report []byte) (whole bool) {
 			continue // cut off, or somebody else's
 		}
 		p.take(f)
-		whole = whole || f.Counted != nil
+		if f.Counted != nil {
+			return true // its last line
+		}
 	}
-	return whole
+	return false
 }
 
 func (p *Python) take(f fact) {
@@ -161,7 +167,7 @@ func (p *Python) take(f fact) {
 		p.NoExtensions = clip(f.ExtensionsError)
 	case f.Torch != nil:
 		t := f.Torch
-		p.Torch = Torch{Found: t.Found, Path: clip(t.Path), Version: clip(t.Version), CUDA: clip(t.CUDA), HIP: clip(t.HIP), Problem: clip(t.Error)}
+		p.Torch = Torch{Asked: true, Found: t.Found, Path: clip(t.Path), Version: clip(t.Version), CUDA: clip(t.CUDA), HIP: clip(t.HIP), Problem: clip(t.Error)}
 	case f.Loaded != nil:
 		p.Torch.load(*f.Loaded)
 	case f.Counted != nil:
@@ -180,7 +186,7 @@ func (t *Torch) load(f torchFact) {
 		}
 		return
 	}
-	t.Found, t.Imported, t.Problem = true, true, clip(f.Error)
+	t.Asked, t.Found, t.Imported, t.Problem = true, true, true, clip(f.Error)
 	t.CUDA, t.HIP, t.Allocator = clip(f.CUDA), clip(f.HIP), clip(f.Allocator)
 	if f.Version != "" {
 		t.Version = clip(f.Version)

@@ -12,14 +12,15 @@ const (
 type Kind string
 
 const (
-	KindEstimate   Kind = "estimate"
-	KindSolve      Kind = "solve"
-	KindSnapshot   Kind = "snapshot"
-	KindReplay     Kind = "replay"
-	KindLog        Kind = "log"
-	KindComparison Kind = "comparison"
-	KindGPUs       Kind = "gpus"
-	KindError      Kind = "error"
+	KindEstimate    Kind = "estimate"
+	KindSolve       Kind = "solve"
+	KindSnapshot    Kind = "snapshot"
+	KindReplay      Kind = "replay"
+	KindLog         Kind = "log"
+	KindComparison  Kind = "comparison"
+	KindGPUs        Kind = "gpus"
+	KindEnvironment Kind = "environment"
+	KindError       Kind = "error"
 )
 
 // Tool is what made a record.

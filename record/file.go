@@ -145,6 +145,8 @@ func New(kind Kind) any {
 		return &Comparison{}
 	case KindGPUs:
 		return &GPUs{}
+	case KindEnvironment:
+		return &Environment{}
 	case KindError:
 		return &Error{}
 	}
@@ -153,5 +155,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindError}
+	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindEnvironment, KindError}
 }

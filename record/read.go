@@ -156,6 +156,8 @@ func required(kind Kind) []string {
 		return []string{"a", "b", "rows", "totals"}
 	case KindGPUs:
 		return []string{"cards"}
+	case KindEnvironment:
+		return []string{"devices", "allocator"}
 	case KindError:
 		return []string{"code", "message"}
 	}

@@ -29,6 +29,7 @@ func environment() cli.Env {
 		Stdout:   os.Stdout,
 		Stderr:   os.Stderr,
 		Getenv:   os.Getenv,
+		Environ:  os.Environ(),
 		Terminal: term.IsTerminal(stdout),
 		Version:  version(),
 	}

@@ -6,6 +6,7 @@ import (
 
 	"floodmark"
 	"floodmark/device"
+	"floodmark/environment"
 	"floodmark/internal/source"
 	"floodmark/parallel"
 	"floodmark/record"
@@ -71,10 +72,11 @@ func classify(err error) (code string, exit int) {
 	var name *device.NameError
 	var layout *parallel.NotSupportedError
 	var settings *floodmark.SettingsError
+	var device *environment.DeviceNameError
 	switch {
 	case errors.Is(err, errInterrupted):
 		return "interrupted", exitInterrupted
-	case errors.As(err, &usage), errors.As(err, &settings):
+	case errors.As(err, &usage), errors.As(err, &settings), errors.As(err, &device):
 		return "usage", exitUsage
 	case errors.As(err, &name):
 		return "unknown_card", exitUsage

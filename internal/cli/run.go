@@ -27,9 +27,10 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Home           string // the person's folder; may be empty
-	Terminal       bool   // standard output is a terminal
-	Columns        int    // its width; 0 when unknown
+	Environ        []string // "NAME=value", for the programs that are started
+	Home           string   // the person's folder; may be empty
+	Terminal       bool     // standard output is a terminal
+	Columns        int      // its width; 0 when unknown
 	Version        string
 }
 
@@ -229,7 +230,7 @@ which bytes it was.`,
 	newFileFlag(flags, &s.output, "output", "o", "also write the record to this new `file`; an existing one is never overwritten")
 	textFlag(flags, &s.unit, "unit", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s), newCompletion())
+	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s), newEnvironment(s), newCompletion())
 	return root
 }
 

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		"floodmark": func() {
 			os.Exit(cli.Run(context.Background(), cli.Env{
 				Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-				Getenv: os.Getenv, Version: "test",
+				Getenv: os.Getenv, Environ: os.Environ(), Version: "test",
 			}))
 		},
 	})
