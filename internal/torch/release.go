@@ -58,10 +58,10 @@ func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
 func (r Release) keepsRandomState() bool { return !r.before(2, 7) }
 
 // widensMathAttention: scaled_dot_product_attention made of operators computes
-// 16 bits in 32 (https://github.com/pytorch/pytorch/pull/133835).
+// 16 bits in 32 (https://github.com/pytorch/pytorch/pull/128922).
 func (r Release) widensMathAttention() bool { return !r.before(2, 5) }
 
 // stopsRecomputing: checkpointing stops when the last saved tensor is there, and
 // a node has its tensors for its own run only
-// (https://github.com/pytorch/pytorch/pull/90105, its rewrite).
+// (https://github.com/pytorch/pytorch/pull/90105, https://github.com/pytorch/pytorch/pull/96866).
 func (r Release) stopsRecomputing() bool { return !r.before(2, 1) }
