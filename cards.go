@@ -13,6 +13,7 @@ import (
 	"floodmark/account"
 	"floodmark/device"
 	"floodmark/dtype"
+	"floodmark/estimate/outside"
 	"floodmark/fit"
 	"floodmark/record"
 	"floodmark/workload"
@@ -160,7 +161,12 @@ func (p *Prediction) kind(c device.Card) string {
 	if p.Capacity != nil || trains(p.Request.Workload.Operation) {
 		return c.ID
 	}
-	return c.Arch
+	return architecture(c)
+}
+
+// architecture is all of a card that accounts depend on.
+func architecture(c device.Card) string {
+	return c.Arch + " " + string(outside.LinkOf(c.Arch, c.Name))
 }
 
 // onCards makes the accounts for each kind of card, side by side.

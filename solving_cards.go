@@ -28,7 +28,7 @@ func SolveOnEveryCard(ctx context.Context, r SolveRequest) (*Solved, error) {
 	}
 	groups := map[string][]device.Card{}
 	for _, c := range cards {
-		groups[c.Arch] = append(groups[c.Arch], c)
+		groups[architecture(c)] = append(groups[architecture(c)], c)
 	}
 	answers, err := solveGroups(ctx, r, groups)
 	if err != nil {

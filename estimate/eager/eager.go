@@ -190,7 +190,7 @@ func (b *builder) communication() account.Figure {
 			}
 		}
 	}
-	return outside.Communicators(b.arch(), b.in.Plan.Mesh, experts)
+	return outside.CommunicatorsOver(b.arch(), outside.LinkOf(b.arch(), b.in.Memory.Name), b.in.Plan.Mesh, experts)
 }
 
 // surroundings is what else the process can hold.

@@ -25,8 +25,7 @@ const (
 	startups  = "https://github.com/llm-d-incubation/llm-d-planner/pull/205" // 53 starts of vLLM 0.19 on H100
 	lazy      = "https://github.com/pytorch/pytorch/pull/86509"
 	blackwell = "https://github.com/ggml-org/llama.cpp/pull/23604"
-	channels  = "https://github.com/NVIDIA/nccl/issues/964"
-	reduce    = "https://github.com/NVIDIA/nccl/issues/864"
+	channels  = "https://github.com/NVIDIA/nccl/issues/986" // memory is linear in the channels, and more over faster links
 	workspace = "https://github.com/pytorch/pytorch/pull/89027"
 )
 
@@ -63,9 +62,17 @@ func Context(arch string) account.Figure {
 	return account.Between(287_047_680, 666_632_192+46*gib100, p)
 }
 
-// Communicators is what NCCL and its like hold for one rank: buffers of each
-// communicator, built as it is first used.
+// Communicators is what NCCL and its like hold for one rank, over a link that
+// nobody named: see [CommunicatorsOver].
 func Communicators(arch string, mesh workload.Mesh, experts bool) account.Figure {
+	return CommunicatorsOver(arch, UnknownLink, mesh, experts)
+}
+
+// CommunicatorsOver is what NCCL and its like hold for one rank: buffers of each
+// communicator, built as it is first used. They are linear in the channels, of
+// which a faster link has more, so that what the switches of H100 need bounds
+// every slower link; what Blackwell's switches need was not measured.
+func CommunicatorsOver(arch string, link Link, mesh workload.Mesh, experts bool) account.Figure {
 	p := provenance(CommunicationFormula, startups, account.Process)
 	tensor, pipeline := mesh.TensorParallel > 1, mesh.PipelineParallel > 1
 	context, all := mesh.ContextParallel > 1, experts && mesh.ExpertParallel > 1
@@ -75,60 +82,65 @@ func Communicators(arch string, mesh workload.Mesh, experts bool) account.Figure
 		}
 		return account.Zero("one rank has nobody to talk to", p)
 	}
+	if !bounded(arch, link) {
+		return account.Unknown(fmt.Sprintf("what a communicator holds was not measured on %s", arch), p)
+	}
 	var parts []account.Figure
 	add := func(used bool, f account.Figure) {
 		if used {
 			parts = append(parts, f.As(p))
 		}
 	}
-	add(tensor || context, collective(arch, p))
-	add(pipeline, neighbours(arch, p))
-	add(all, exchange(arch, p))
-	return account.Sum(p, parts...)
+	add(tensor || context, collective(arch, link, p))
+	add(pipeline, neighbours(arch, link, p))
+	add(all, account.Between(0, exchange, p))
+	sum := account.Sum(p, parts...)
+	if arch != "Hopper" {
+		sum.Source = channels
+	}
+	return sum
 }
+
+// bounded reports a link that is no faster than the switches of H100.
+func bounded(arch string, link Link) bool {
+	switch arch {
+	case "", "Hopper", "Ampere", "Ada", "Turing", "Volta", "Pascal":
+		return true
+	}
+	return arch == "Blackwell" && link == PCIe
+}
+
+const (
+	// exchange is what all-to-all between experts adds at most: 1.06 to 4.34 GB
+	// with eight H100 (https://github.com/NVIDIA/nccl/issues/1685).
+	exchange = 4_340_000_000
+	// together is the most that a communicator for all-reduce held on H100.
+	together = (154 + 197) * gib100
+)
 
 // collective is a communicator for all-reduce. On H100 start-ups held 1.00 to
 // 1.54 GiB more before the model with two and four ranks than with one, and up to
 // 1.97 GiB more after the first forward pass; on A100 over NVLink a communicator
-// was 544 MB with two ranks and 688 MB with four, and 1.6 GB elsewhere.
-func collective(arch string, p account.Provenance) account.Figure {
-	switch arch {
-	case "Hopper":
-		return account.Between(100*gib100, (154+197)*gib100, p)
-	case "Ampere":
-		p.Source = channels
-		return account.Between(544_000_000, 1_600_000_000, p)
-	case "":
-		p.Source = reduce
-		return account.Between(544_000_000, (154+197)*gib100, p)
+// was 544 MB with two ranks and 688 MB with four. Over PCIe it is far less: two
+// RTX 4090 held 0.25 GiB with kernels and all
+// (https://github.com/vllm-project/vllm/issues/13061).
+func collective(arch string, link Link, p account.Provenance) account.Figure {
+	switch {
+	case arch == "Hopper" && link == NVLink:
+		return account.Between(100*gib100, together, p)
+	case arch == "Ampere" && link == NVLink:
+		return account.Between(544_000_000, together, p)
 	}
-	return unmeasured(arch, p)
+	return account.Between(0, together, p)
 }
 
 // neighbours is the communicator of a pipeline: 0.92 to 0.97 GiB on H100, and
 // 0.07 GiB after the first forward pass.
-func neighbours(arch string, p account.Provenance) account.Figure {
-	switch arch {
-	case "Hopper":
+func neighbours(arch string, link Link, p account.Provenance) account.Figure {
+	if arch == "Hopper" && link == NVLink {
 		return account.Between(92*gib100, (97+7)*gib100, p)
-	case "", "Ampere":
-		return account.Between(0, 1_600_000_000, p)
 	}
-	return unmeasured(arch, p)
-}
-
-// exchange is what all-to-all between experts adds: 1.06 to 4.34 GB with eight
-// H100 (https://github.com/NVIDIA/nccl/issues/1685).
-func exchange(arch string, p account.Provenance) account.Figure {
-	p.Source = "https://github.com/NVIDIA/nccl/issues/1685"
-	if arch == "Hopper" || arch == "" {
-		return account.Between(0, 4_340_000_000, p)
-	}
-	return unmeasured(arch, p)
-}
-
-func unmeasured(arch string, p account.Provenance) account.Figure {
-	return account.Unknown(fmt.Sprintf("what a communicator holds was not measured on %s", arch), p)
+	return account.Between(0, 1_600_000_000, p)
 }
 
 // Graphs is what the capture of CUDA graphs leaves: 0.51 to 1.85 GiB with 51
@@ -164,8 +176,8 @@ func Formulas() []account.Formula {
 	return []account.Formula{
 		{ID: ContextFormula, Short: "measured by architecture: context, libraries, kernels", Rule: "measured intervals by architecture: CUDA context, libraries and loaded kernels of one process", Source: startups,
 			Worked: "H100: 0.45 to 0.51 GiB of context and up to 0.46 GiB of kernels"},
-		{ID: CommunicationFormula, Short: "measured by architecture: for each kind of parallelism", Rule: "measured intervals by architecture: one for each kind of parallelism that talks", Source: startups,
-			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB"},
+		{ID: CommunicationFormula, Short: "measured: one interval for each kind of parallelism", Rule: "one interval for each kind of parallelism that talks: as measured on H100 and A100 with switches, from nothing up to what H100 held over any slower link", Source: startups,
+			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB; RTX 4090: up to that"},
 		{ID: GraphFormula, Short: "measured by architecture: what capture leaves", Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
 			Worked: "H100: 0.51 to 1.86 GiB"},
 		{ID: WorkspaceFormula, Short: "8.5 MB, on Hopper 33.6 MB, once or twice", Rule: "8,519,680 bytes, 33,554,432 on Hopper, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,

@@ -30,10 +30,13 @@ func TestMeasured(t *testing.T) {
 		{"RTX 6000 Ada, torch 2.10 (unsloth-zoo 1053)", outside.Context("Ada"), 426. / 1024},
 		{"RTX PRO 6000 Blackwell, bare (llama.cpp 23604)", outside.Context("Blackwell"), 555. / 1024},
 		{"no card named", outside.Context(""), 0.51},
-		{"H100, two ranks, less one rank's context and kernels", outside.Communicators("Hopper", two, false), 1.99 - 0.51 + 2.11 - 0.25},
-		{"H100, four ranks", outside.Communicators("Hopper", four, false), 2.05 - 0.51 + 2.21 - 0.24},
-		{"H100, stages", outside.Communicators("Hopper", workload.Mesh{PipelineParallel: 2}, false), 1.43 - 0.51 + 0.07},
-		{"A100 over NVLink (nccl 964)", outside.Communicators("Ampere", four, false), 688e6 / (1 << 30)},
+		{"H100, two ranks, less one rank's context and kernels", outside.CommunicatorsOver("Hopper", outside.NVLink, two, false), 1.99 - 0.51 + 2.11 - 0.25},
+		{"H100, four ranks", outside.CommunicatorsOver("Hopper", outside.NVLink, four, false), 2.05 - 0.51 + 2.21 - 0.24},
+		{"H100, stages", outside.CommunicatorsOver("Hopper", outside.NVLink, workload.Mesh{PipelineParallel: 2}, false), 1.43 - 0.51 + 0.07},
+		{"A100 over NVLink (nccl 964)", outside.CommunicatorsOver("Ampere", outside.NVLink, four, false), 688e6 / (1 << 30)},
+		{"two RTX 4090 (vllm 13061), with kernels", outside.CommunicatorsOver("Ada", outside.PCIe, two, false), 0.25},
+		{"16 cards of 24 GB over PCIe (vllm 14447), with kernels", outside.CommunicatorsOver("Ampere", outside.PCIe, workload.Mesh{TensorParallel: 16}, false), 0.20},
+		{"no card named", outside.Communicators("", two, false), 0.20},
 		{"H100, graphs of vLLM 0.19", outside.Graphs("Hopper"), 1.85},
 		{"H100, graphs of an early stage", outside.Graphs("Hopper"), 0.51},
 		{"cuBLAS workspace in recordings", outside.Workspaces("Ampere"), 8519680. / (1 << 30)},
@@ -51,9 +54,10 @@ func TestUnmeasured(t *testing.T) {
 	two := workload.Mesh{TensorParallel: 2}
 	for name, f := range map[string]account.Figure{
 		"context":       outside.Context("RDNA3"),
-		"communicators": outside.Communicators("Ada", two, false),
-		"stages":        outside.Communicators("Ada", workload.Mesh{PipelineParallel: 2}, false),
-		"experts":       outside.Communicators("Ampere", workload.Mesh{ExpertParallel: 2}, true),
+		"communicators": outside.Communicators("RDNA3", two, false),
+		"switches":      outside.CommunicatorsOver("Blackwell", outside.NVLink, two, false),
+		"stages":        outside.Communicators("CDNA3", workload.Mesh{PipelineParallel: 2}, false),
+		"experts":       outside.Communicators("Blackwell", workload.Mesh{ExpertParallel: 2}, true),
 		"graphs":        outside.Graphs("Turing"),
 		"workspaces":    outside.Workspaces("CDNA3"),
 	} {
@@ -72,6 +76,32 @@ func TestFormulas(t *testing.T) {
 	for _, f := range outside.Formulas() {
 		if f.Source == "" || f.Worked == "" || f.Rule == "" {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A link is read from the driver's name of a card; nothing is taken for switches
+// that was not said to have them.
+func TestLinkOf(t *testing.T) {
+	for _, c := range []struct {
+		arch, name string
+		want       outside.Link
+	}{
+		{"Hopper", "NVIDIA H100 80GB HBM3", outside.NVLink},
+		{"Hopper", "NVIDIA H100 PCIe", outside.PCIe},
+		{"Hopper", "", outside.UnknownLink},
+		{"Ampere", "NVIDIA A100-SXM4-80GB", outside.NVLink},
+		{"Ampere", "NVIDIA GeForce RTX 3090", outside.PCIe},
+		{"Ampere", "NVIDIA A40", outside.UnknownLink},
+		{"Ada", "NVIDIA L40S", outside.PCIe},
+		{"Turing", "Tesla T4", outside.PCIe},
+		{"Blackwell", "NVIDIA GeForce RTX 5090", outside.PCIe},
+		{"Blackwell", "NVIDIA RTX PRO 6000 Blackwell Server Edition", outside.PCIe},
+		{"Blackwell", "NVIDIA B200", outside.UnknownLink},
+		{"Volta", "Tesla V100-SXM2-32GB", outside.NVLink},
+	} {
+		if got := outside.LinkOf(c.arch, c.name); got != c.want {
+			t.Errorf("%s %q: %q, want %q", c.arch, c.name, got, c.want)
 		}
 	}
 }
