@@ -190,6 +190,8 @@ func (p *Prediction) values(field string) []string {
 		return []string{string(workload.Offloaded)}
 	case field == attentionSetting && plain && !slices.Contains(w.Features, workload.FlashAttention):
 		return []string{"flash"}
+	case field == recurrenceSetting && plain && !slices.Contains(w.Features, workload.RecurrentKernels):
+		return []string{"kernels"}
 	case field == engineSetting && plain:
 		return []string{"serving"}
 	}
@@ -217,25 +219,25 @@ func (p *Prediction) tried(ctx context.Context, field, value string) (*changed, 
 	return nil, nil
 }
 
-// fewestRanks is the least degree above the present one that fits, or the
-// largest that runs.
+// fewestRanks is the least degree above the present one that fits, else the least
+// that nobody can exclude, else the largest that runs.
 func (p *Prediction) fewestRanks(ctx context.Context, field workload.Dimension) ([]changed, error) {
 	now := int(value(field, p.Request.Workload.Mesh))
-	var last *changed
+	var best *changed
 	for n := 2 * max(1, now); n <= mostRanks; n *= 2 {
 		c, err := p.tried(ctx, string(field), strconv.Itoa(n))
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case c == nil:
+		case best == nil || gravity(c.after.Verdict.Value) < gravity(best.after.Verdict.Value) || best.after.Verdict.Value == fit.DoesNotFit:
+			best = c
 		}
-		if c == nil {
-			continue
-		}
-		last = c
-		if c.after.Verdict.Value == fit.Fits {
+		if best != nil && best.after.Verdict.Value == fit.Fits {
 			break
 		}
 	}
-	return found(last), nil
+	return found(best), nil
 }
 
 func found(c *changed) []changed {

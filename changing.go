@@ -19,11 +19,12 @@ const (
 	cacheFormatSetting = "cache_format"
 	cacheSetting       = "cache"
 	attentionSetting   = "attention"
+	recurrenceSetting  = "recurrence"
 	engineSetting      = "engine"
 )
 
 // hintSettings is what can be changed.
-const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, engine=NAME, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N"
+const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N"
 
 // set is the request with one thing changed, and all else as it is.
 func (r Request) set(field, value string) (Request, error) {
@@ -54,6 +55,11 @@ func (r Request) set(field, value string) (Request, error) {
 			return refused(fmt.Errorf("%q is not flash, the only kernel that can be named", value))
 		}
 		r.Workload.Features = append(slices.Clone(r.Workload.Features), workload.FlashAttention)
+	case recurrenceSetting:
+		if value != "kernels" {
+			return refused(fmt.Errorf("%q is not kernels, the only form that can be named", value))
+		}
+		r.Workload.Features = append(slices.Clone(r.Workload.Features), workload.RecurrentKernels)
 	case engineSetting:
 		r.Workload.Engine = workload.Engine{Name: value}
 	default:
@@ -104,7 +110,7 @@ func WhatIf(ctx context.Context, p *Prediction, setting string) (record.Change, 
 
 // changeable reports the key of a setting.
 func changeable(field string) bool {
-	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, engineSetting, "data_parallel", "expert_parallel"}
+	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, "data_parallel", "expert_parallel"}
 	d := workload.Dimension(field)
 	return slices.Contains(own, field) || slices.Contains(workload.Dimensions(), d) || slices.Contains(LayoutFields(), d) && d != GPUCount
 }

@@ -46,6 +46,8 @@ func generation() []Switch {
 		{ID: "pipeline_parallel", Reaches: slices.Concat(weights, kept, []account.TermID{account.TermLogits}), Cost: "more cards, which wait for each other"},
 		{ID: "attention", Reaches: []account.TermID{account.TermActivations, account.TermTemporaries, account.TermAllocatorCache},
 			Cost: "a kernel that card and model must support", Not: "it makes no scores, and keeps what it attends to"},
+		{ID: "recurrence", Reaches: []account.TermID{account.TermActivations, account.TermAllocatorCache},
+			Cost: "packages to install: mamba-ssm, causal-conv1d, flash-linear-attention", Not: "kernels keep the same states"},
 		{ID: "engine", Reaches: slices.Concat([]account.TermID{account.TermKVCache}, work), Cost: "another program, with kernels of its own"},
 		{ID: "cache", Reaches: []account.TermID{account.TermKVCache, account.TermAllocatorCache, account.TermTemporaries},
 			Cost: "latency: the cache crosses the bus at each step", Check: "main memory holds it (--host-capacity)"},

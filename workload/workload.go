@@ -146,11 +146,14 @@ const (
 	CUDAGraphs    Feature = "cuda_graphs"
 	// FlashAttention is attention in kernels that make no scores.
 	FlashAttention Feature = "flash_attention"
+	// RecurrentKernels is recurrent layers in kernels (mamba-ssm, causal-conv1d,
+	// flash-linear-attention) and not in the reference code of their class.
+	RecurrentKernels Feature = "recurrent_kernels"
 )
 
 // Features lists every feature.
 func Features() []Feature {
-	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention}
+	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, RecurrentKernels}
 }
 
 // Adapter is one adapter beside the model.

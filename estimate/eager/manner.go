@@ -6,6 +6,7 @@ import (
 
 	"floodmark/estimate"
 	"floodmark/model"
+	"floodmark/workload"
 )
 
 // manner is what differs between ways of running the same model.
@@ -21,6 +22,7 @@ type manner struct {
 	repeats      bool    // keys and values are repeated for each query head
 	masks        bool    // a mask of all pairs of positions can exist
 	scores       scoring // whether attention scores of a layer exist at once
+	reference    bool    // recurrent layers can run in reference code
 	maskBuffers  bool    // a mask of all pairs of positions can be a buffer of the model
 	tables       bool    // sines and cosines of all positions can be a buffer of the model
 	files        bool    // whole weight files can be on the device while they are read
@@ -38,6 +40,7 @@ func plain(in estimate.Input) manner {
 	m := manner{perHead: true, convWhole: true, stateInCompute: true, concatenates: true, repeats: true, masks: true}
 	at := release(e.Version)
 	m.scores = scores(in)
+	m.reference = !declares(in.Workload, workload.RecurrentKernels)
 	// DynamicCache keeps windows whole before it had sliding layers
 	// (https://github.com/huggingface/transformers/pull/40039).
 	m.wholeWindows = at.before(4, 56)

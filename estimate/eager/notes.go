@@ -36,7 +36,23 @@ func plainNotes(in estimate.Input) []account.Warning {
 	case maybeScores:
 		note("attention_not_known", "it is not known whether this class runs fused attention, so up to the scores of all heads and pairs of positions are counted; a workload that runs flash kernels says so (features: [flash_attention])")
 	}
+	if recurs(in) && !declares(in.Workload, workload.RecurrentKernels) {
+		note("recurrent_kernels_not_declared", "recurrent layers run in kernels where those are installed, and else in reference code that makes far more: both are in the interval; a workload that has the kernels says so (features: [recurrent_kernels])")
+	}
 	return append(notes, latentNote(in, true)...)
+}
+
+// recurs reports layers of which reference code and kernels differ.
+func recurs(in estimate.Input) bool {
+	for _, ref := range in.Plan.Layers {
+		for _, m := range in.Model.Stacks[ref.Stack].Layers[ref.Layer].Mixers {
+			switch m.(type) {
+			case model.Mamba, model.GatedDelta:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // servingNotes tells what the general view of serving assumes.

@@ -114,7 +114,7 @@ func (b *builder) decode(w *work) step {
 	p, t := b.requested(activationFormula), b.requested(temporaryFormula)
 	low := w.residual * min(w.d.sequences, 1<<32)
 	s := step{
-		activations: account.Sum(p, between(p, low, w.peak(), w.d.sequences), between(p, 0, w.foreign, w.d.sequences)),
+		activations: account.Sum(p, between(p, low, w.peak(), w.d.sequences), between(p, 0, w.foreign, w.d.sequences), w.states(p)),
 		expanded:    b.expanded(t, w.d),
 		stream:      between(p, low, 3, w.residual, w.d.sequences),
 		logits:      b.logits(w.d, false),
@@ -142,7 +142,7 @@ func (b *builder) decode(w *work) step {
 // transformers); of images the patches are one row, whose mask is of them all. A
 // mask is alive in all of the layer, what is converted of it beside attention only.
 func (b *builder) together(p account.Provenance, w *work) account.Figure {
-	f := account.Sum(p, between(p, w.residual, w.peak(), w.d.context, w.d.sequences), between(p, 0, w.foreign, w.d.context, w.d.sequences))
+	f := account.Sum(p, between(p, w.residual, w.peak(), w.d.context, w.d.sequences), between(p, 0, w.foreign, w.d.context, w.d.sequences), w.states(p))
 	if b.how.scores != noScores {
 		f = account.Sum(p, f, between(p, b.leastScores(w), w.d.sequences, w.heads, w.d.context, w.d.context, w.scoreBytes(b.compute())))
 	}

@@ -20,6 +20,7 @@ type work struct {
 	one       int64 // key or value of all KV heads of one layer, the wider, for one position
 	tower     bool  // it runs before the context does
 	foreign   int64 // what positions of other replicas make here, routed to the rank's experts, for one position of its own
+	sequence  int64 // what recurrent layers make for each sequence, whatever its length
 	masked    bool  // a mask is needed even where no sequence is padded
 	unknown   string
 }
@@ -143,7 +144,7 @@ func (w *work) layer(b *builder, l model.Layer, hidden int64) {
 	// A norm in 32 bits makes two copies of the stream before the result.
 	w.stages = append(w.stages, append(stage{product(4, hidden), product(4, hidden), r}, held...))
 	for _, m := range l.Mixers {
-		w.mixer(m, held, r)
+		w.mixer(m, b.how, held, r)
 	}
 	switch f := l.FeedForward.(type) {
 	case model.Dense:
@@ -197,7 +198,7 @@ func (w *work) uneven(b *builder, e model.Experts, r int64) {
 	}
 }
 
-func (w *work) mixer(m model.Mixer, held stage, r int64) {
+func (w *work) mixer(m model.Mixer, how manner, held stage, r int64) {
 	switch a := m.(type) {
 	case model.Attention:
 		w.masked = w.masked || a.Window > 0 || a.Chunk > 0
@@ -212,7 +213,7 @@ func (w *work) mixer(m model.Mixer, held stage, r int64) {
 		inner := product(int64(a.Width), w.width)
 		w.stages = append(w.stages, append(stage{r, product(3, inner), inner, inner}, held...))
 	case model.Mamba, model.GatedDelta, model.LinearAttention:
-		w.unknown = "what recurrent layers compute with depends on kernels that are not modelled"
+		w.recurrent(m, how, held, r)
 	}
 }
 
