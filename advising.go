@@ -12,6 +12,7 @@ import (
 	"floodmark/advice"
 	"floodmark/dtype"
 	"floodmark/fit"
+	"floodmark/model"
 	"floodmark/record"
 	"floodmark/solve"
 	"floodmark/workload"
@@ -34,6 +35,9 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		}
 	}
 	for _, s := range advice.Of(string(p.Request.Workload.Operation)) {
+		if s.ID == recurrenceSetting && !recurs(p.Request.Model) {
+			continue
+		}
 		reached := false
 		changes, err := p.changes(ctx, s.ID)
 		if err != nil {
@@ -196,6 +200,21 @@ func (p *Prediction) values(field string) []string {
 		return []string{"serving"}
 	}
 	return nil
+}
+
+// recurs reports a model with layers that recur.
+func recurs(m *model.Model) bool {
+	for _, s := range m.Stacks {
+		for _, l := range s.Layers {
+			for _, x := range l.Mixers {
+				switch x.(type) {
+				case model.Mamba, model.GatedDelta:
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // wide reports a format of more than 8 bits.

@@ -53,8 +53,11 @@ func less(o record.Option) quantity {
 // another.
 func next(o record.Option, phase string, u bytesize.Unit, s Style) string {
 	answer := words(o.Verdict.Value)
-	if o.ShortBytes != nil {
+	switch low := o.Verdict.HeadroomLowBytes; {
+	case o.ShortBytes != nil:
 		answer = "short of " + fixed(*o.ShortBytes, u)
+	case o.Verdict.Value == "cannot_tell" && low != nil && *low < 0:
+		answer = "may lack " + fixed(-*low, u)
 	}
 	answer = s.verdict(o.Verdict.Value, answer)
 	if o.Verdict.Value != "fits" && o.Verdict.Phase != nil && *o.Verdict.Phase != phase {
