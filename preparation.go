@@ -23,6 +23,7 @@ type Preparation struct {
 	TotalBytes   int64
 	Verdict      *fit.Verdict // nil without a card
 
+	kept    []keptState // what training keeps of each parameter
 	account account.Account
 	card    *device.Card
 	budget  fit.Budget
@@ -80,11 +81,16 @@ func (p *Preparation) build() account.Account {
 	add(account.TermActivations, account.CategoryActivation, rest)
 	add(account.TermKVCache, account.CategoryKVCache, rest)
 	add(account.TermContext, account.CategoryContext, rest.As(account.Provenance{Origin: account.Calculated, Scope: account.Process}))
+	parts := []account.Figure{weights, scales, rest}
+	for _, k := range p.kept {
+		parts = append(parts, account.Exact(k.Bytes, payload))
+		add(k.term, k.category(), parts[len(parts)-1])
+	}
 	if p.ReserveBytes > 0 {
 		add(account.TermReserve, account.CategoryOther, account.Exact(p.ReserveBytes, assumed))
 	}
 	// An assumed reserve is no evidence: it is shown, and no scope holds it.
-	needed := account.Sum(payload, weights, scales, rest)
+	needed := account.Sum(payload, parts...)
 	phase.Peaks = []account.Peak{
 		{Figure: needed, Moment: -1},
 		{Figure: needed.As(account.Provenance{Origin: account.Calculated, Scope: account.Process}), Moment: -1},
@@ -111,9 +117,11 @@ func (p *Preparation) Record(tool record.Tool) any {
 		Preparation: &record.Preparation{
 			Parameters: p.Parameters, Bits: p.Bits,
 			WeightsBytes: p.WeightsBytes, ReserveBytes: p.ReserveBytes, TotalBytes: p.TotalBytes,
-			Excluded: []string{"activations", "gradients", "KV cache", "optimizer states", "temporary tensors",
-				"the CUDA context and libraries", "what the allocator holds unused"},
+			Excluded: p.excluded(),
 		},
+	}
+	for _, k := range p.kept {
+		r.Preparation.States = append(r.Preparation.States, k.StateBytes)
 	}
 	if p.Bits < 16 {
 		r.Preparation.Caveats = append(r.Preparation.Caveats, fmt.Sprintf(

@@ -80,7 +80,8 @@ func DecidePhase(basis Basis, a account.Account, phase account.Phase, budget Bud
 type judgement struct {
 	Verdict
 	least int64
-	open  bool // a term of that phase is unknown
+	inner int64 // the least that is allocated in that phase
+	open  bool  // a term of that phase is unknown
 }
 
 // worse orders judgements: what cannot run, then what does not fit, then what
@@ -90,7 +91,10 @@ func (j judgement) worse(than judgement) bool {
 	if order[j.Value] != order[than.Value] {
 		return order[j.Value] < order[than.Value]
 	}
-	return j.least > than.least
+	if j.least != than.least || j.Value != Fits {
+		return j.least > than.least
+	}
+	return j.inner > than.inner // the allocator keeps what another phase freed
 }
 
 func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
@@ -101,7 +105,7 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 	}
 	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
-		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), hasOpen(phase)}
+		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), hasOpen(phase)}
 		j.Rank = rank
 		// Of phases that need the same, a run dies in the first; what is open is
 		// open in the last, which holds what came before it.

@@ -41,13 +41,14 @@ type Host struct {
 // Preparation is arithmetic before any model is chosen: a payload of weights,
 // and a reserve that somebody assumed. It proves no fit.
 type Preparation struct {
-	Parameters   int64    `json:"parameters"`
-	Bits         int      `json:"bits"`
-	WeightsBytes int64    `json:"weights_bytes"`
-	ReserveBytes int64    `json:"reserve_bytes"`
-	TotalBytes   int64    `json:"total_bytes"`
-	Excluded     []string `json:"excluded"`
-	Caveats      []string `json:"caveats"`
+	Parameters   int64        `json:"parameters"`
+	Bits         int          `json:"bits"`
+	WeightsBytes int64        `json:"weights_bytes"`
+	ReserveBytes int64        `json:"reserve_bytes"`
+	TotalBytes   int64        `json:"total_bytes"`
+	Excluded     []string     `json:"excluded"`
+	Caveats      []string     `json:"caveats"`
+	States       []StateBytes `json:"states"` // what training keeps of each parameter, where a layout was named
 }
 
 // ModelFacts are the model's totals.

@@ -29,3 +29,10 @@ type TrainedModule struct {
 	Parameters *int64 `json:"parameters"`
 	Base       *int64 `json:"base_parameters"` // of the modules that it is on
 }
+
+// StateBytes is one kind of tensor that training keeps of every parameter.
+type StateBytes struct {
+	Tensor string `json:"tensor"`
+	Format string `json:"format"`
+	Bytes  int64  `json:"bytes"`
+}

@@ -171,6 +171,13 @@ func (o *estimateOptions) prepare(args []string) (*floodmark.Preparation, error)
 	if err != nil {
 		return nil, err
 	}
+	if o.training.precision != "" {
+		p, err := floodmark.PrepareTraining(parameters, o.training.precision, reserve, request.Card, request.Platform)
+		if err != nil {
+			return nil, &usageError{err: err}
+		}
+		return p, nil
+	}
 	// More than 64 bits are refused there, with the reason.
 	p, err := floodmark.Prepare(parameters, int(min(bits, math.MaxInt32)), reserve, request.Card, request.Platform)
 	if err != nil {

@@ -73,6 +73,12 @@ func preparation(b *strings.Builder, p *record.Preparation, s Style) {
 		g.row(append(cells, note)...)
 	}
 	row("weights", p.WeightsBytes, "calculated: "+plural(p.Parameters, "parameter")+" × "+count(p.Bits, "bit"))
+	for _, st := range p.States {
+		row(st.Tensor, st.Bytes, "calculated: as many in "+st.Format)
+	}
+	if len(p.States) > 0 && p.ReserveBytes == 0 {
+		row("together", p.TotalBytes, "the states of this layout; no proof for any card")
+	}
 	if p.ReserveBytes > 0 {
 		row("reserve", p.ReserveBytes, "assumed by you")
 		row("both", p.TotalBytes, "a preparation assumption, no proof for any card")
