@@ -124,3 +124,6 @@ func (m *Machine) workspaceOf(t thread) {
 
 // GradientOf is the gradient of a leaf, for as long as the leaf has it.
 func (m *Machine) GradientOf(p Tensor) Tensor { return Tensor{impl: p.grad} }
+
+// RequireGrad is requires_grad_: backward computes a gradient of a leaf.
+func (m *Machine) RequireGrad(t Tensor) Tensor { t.requiresGrad = true; return t }
