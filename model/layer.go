@@ -49,6 +49,8 @@ type Attention struct {
 	Sinks               bool    // a learned logit per head takes part in the softmax
 	OutputGate          bool    // the output is multiplied by a gate of the query's width
 	SoftCap             float64 // attention logits are squashed to ±SoftCap; 0 for no
+	RotaryCut           bool    // the class cuts heads into what it turns and a rest, even where nothing rests
+	QueryScaled         bool    // the class scales the query itself, not the logits
 }
 
 // LatentAttention is multi-head latent attention (MLA): what is cached per

@@ -5,6 +5,7 @@ package model
 type Manner struct {
 	ScaledEmbedding bool    // token embeddings are multiplied by a constant
 	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
+	LocalRotary     bool    // layers with a window turn by frequencies of their own
 	Dropout         Dropout
 }
 

@@ -12,14 +12,7 @@ from torch._C._profiler import _EventType
 
 MARK = "phase:"
 NUMBER_BYTES = 8  # a Python number beside a tensor becomes a tensor of one element
-KERNELS = {
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_flash_attention_for_cpu_backward",
-    "native_layer_norm_backward",
-    "native_group_norm_backward",
-    "convolution",
-    "convolution_backward",
-}
+CONVOLUTIONS = {"convolution", "convolution_backward"}
 COPY_BUFFER = 60 * 60  # elements of the buffer through which the CPU copies a transposed matrix
 
 
@@ -113,28 +106,16 @@ def copy_buffer(block):
 
 
 def scratch(block):
-    """Born and dead in one kernel: the scratch of a CPU kernel, which CUDA's has not.
-
-    What CUDA's kernels take for themselves is a property of the device. Some
-    kernels get theirs through another operator.
-    """
+    """Born and dead in a convolution: what oneDNN reorders, where CUDA has cuDNN."""
     ops, end = block.operators(), getattr(block, "end", ())
-    if not ops or not end:
-        return False
-    if ops[-1].name.startswith("aten::") and end[-1] is ops[-1]:
-        return True
-    return any(n.name.removeprefix("aten::") in KERNELS and n in end for n in ops)
+    return any(n.name.removeprefix("aten::") in CONVOLUTIONS and n in end for n in ops)
 
 
 RULES = {"number": number, "copy_buffer": copy_buffer, "scratch": scratch}
 
 
-def normalise(found, element):
-    """Take out what only the CPU does. Returns the events and what was taken.
-
-    element is the bytes of one element of the model's format: dropout on the
-    CPU keeps its noise in it, and CUDA's fused kernel one byte an element.
-    """
+def normalise(found):
+    """Take out what only the CPU does. Returns the events and what was taken."""
     taken = {}
     for kind, block in found:
         if kind != "born" or block.dropped:
@@ -146,17 +127,4 @@ def normalise(found, element):
                 count, total = taken.get(key, (0, 0))
                 taken[key] = (count + 1, total + block.size)
                 break
-    kept = [e for e in found if e[0] == "phase" or not e[1].dropped]
-    return noise_as_mask(kept, element), taken
-
-
-def noise_as_mask(found, element):
-    """Dropout: the CPU makes noise, then the product; CUDA makes the output, then a mask of bytes."""
-    out = list(found)
-    for i, (kind, block) in enumerate(found):
-        if kind != "born" or block.operator() != "dropout<empty_like" and block.operator() != "dropout<empty":
-            continue
-        block.size //= element
-        if i + 1 < len(found) and found[i + 1][0] == "born" and found[i + 1][1].operator().startswith("dropout"):
-            out[i], out[i + 1] = found[i + 1], found[i]
-    return out
+    return [e for e in found if e[0] == "phase" or not e[1].dropped], taken

@@ -124,7 +124,7 @@ def main(words):
     optimizer = build.optimizer(made, options)
     levels = start(made, call)
     p = recorded(made, call, optimizer, options)
-    kept, taken = events.normalise(events.read(p), torch.finfo(build.FORMATS[options.dtype]).bits // 8)
+    kept, taken = events.normalise(events.read(p))
     del p
     made.zero_grad(set_to_none=True)
     keeps = saved(made, call) if options.operation == "training" else {}

@@ -25,12 +25,22 @@ type Attention struct {
 }
 
 // ScaledDotProduct is scaled_dot_product_attention of [batch, heads, length,
-// width] tensors; the mask is added to the scores, and may be None.
+// width] tensors; the mask is added to the scores, and may be None. One of bool
+// becomes zeros and −inf in the format of the query first, which every call that
+// is recorded keeps of its own
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/attention.cpp,
+// convert_boolean_attn_mask).
 func (m *Machine) ScaledDotProduct(a Attention, q, k, v, mask Tensor) Tensor {
 	to := m.castsTo(lower, q.impl, k.impl, v.impl)
 	x, y, z, bias := m.eased(q.impl, to), m.eased(k.impl, to), m.eased(v.impl, to), m.eased(mask.impl, to)
 	was := m.casts.format
 	m.casts.format = dtype.Unknown
+	if bias != nil && bias.dtype == dtype.Bool {
+		m.sites.op = "where"
+		added := m.empty(x.dtype, bias.Shape())
+		m.drop(bias)
+		bias = added
+	}
 	var out *impl
 	switch a.Kernel {
 	case Flash:
@@ -38,7 +48,7 @@ func (m *Machine) ScaledDotProduct(a Attention, q, k, v, mask Tensor) Tensor {
 	case Efficient:
 		out = m.efficient(a, x, y, z, bias)
 	case FlashCPU:
-		out = m.flashCPU(x, y, z)
+		out = m.flashCPU(x, y, z, bias)
 	default:
 		out = m.mathAttention(a, x, y, z, bias)
 	}
@@ -261,15 +271,18 @@ func efficientBackward(p *pass) {
 // flashCPU is a CPU's kernel: a number of 32 bits a query, and a buffer for each
 // thread
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
-func (m *Machine) flashCPU(q, k, v *impl) *impl {
+func (m *Machine) flashCPU(q, k, v, mask *impl) *impl {
 	n := m.attentionNode("ScaledDotProductFlashAttentionForCpuBackward0", flashCPUBackward, q, k, v)
 	m.sites.op = "_scaled_dot_product_flash_attention_for_cpu"
-	out := m.byPosition(q.dtype, q.Shape())
+	out := m.emptyLike(q.dtype, q)
 	lse := m.empty(dtype.F32, []int64{q.size[0], q.size[2], q.size[1]})
 	rows, columns := cpuBlocks(q.size[2], k.size[2])
 	m.free(m.bufferOf(4 * m.device.threads() * (rows*columns + 2*rows + rows*q.size[3])))
 	if n != nil {
 		n.computes(out)
+		if mask != nil {
+			m.save(n, mask)
+		}
 		m.saveResults(n, lse)
 		m.saveOutput(n, out)
 	}
@@ -293,7 +306,7 @@ func flashCPUBackward(p *pass) {
 	m := p.m
 	k, q, v := p.saved(0), p.saved(1), p.saved(2)
 	m.sites.op = "zeros"
-	dq, dk, dv := m.byPosition(q.dtype, q.Shape()), m.byPosition(k.dtype, k.Shape()), m.byPosition(v.dtype, v.Shape())
+	dq, dk, dv := m.emptyLike(q.dtype, q), m.emptyLike(k.dtype, k), m.emptyLike(v.dtype, v)
 	m.sites.op = "_scaled_dot_product_flash_attention_for_cpu_backward"
 	var c *impl
 	if g := p.grad(); !m.liesByPosition(g) {
@@ -342,7 +355,7 @@ func (m *Machine) mathAttention(a Attention, q, k, v, mask *impl) *impl {
 	if bias != nil {
 		scores = m.InPlace(Add, scores, Tensor{impl: bias})
 	}
-	weights := m.Softmax(scores, dtype.Unknown)
+	weights := m.safeSoftmax(scores)
 	if a.Dropout {
 		weights = m.Dropout(weights)
 	}
@@ -356,6 +369,25 @@ func (m *Machine) mathAttention(a Attention, q, k, v, mask *impl) *impl {
 	return out
 }
 
+// safeSoftmax is softmax that gives zeros where a row is masked in whole: since
+// 2.5 it looks for such rows
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/SoftMax.cpp,
+// _safe_softmax).
+func (m *Machine) safeSoftmax(scores Tensor) Tensor {
+	held := Tensor{impl: scores.impl}
+	weights := m.Softmax(held, dtype.Unknown)
+	if m.release.widensMathAttention() {
+		m.sites.op = "isneginf"
+		masked := m.empty(dtype.Bool, scores.Shape())
+		m.sites.op = "all"
+		size := scores.size
+		size[scores.dims-1] = 1
+		m.drop(m.empty(dtype.Bool, size[:scores.dims]), masked)
+	}
+	m.consume(scores)
+	return weights
+}
+
 // causalMask is ones().tril() made into zeros and −inf.
 func (m *Machine) causalMask(q, k *impl) *impl {
 	shape := []int64{q.size[2], k.size[2]}
@@ -364,10 +396,8 @@ func (m *Machine) causalMask(q, k *impl) *impl {
 	m.sites.op = "tril"
 	lower := m.empty(dtype.Bool, shape)
 	m.drop(ones)
-	m.sites.op = "zeros"
+	m.sites.op = "where"
 	mask := m.empty(q.dtype, shape)
-	m.sites.op = "logical_not"
-	not := m.empty(dtype.Bool, shape)
-	m.drop(not, lower)
+	m.drop(lower)
 	return mask
 }

@@ -82,6 +82,13 @@ func (f *Frame) Return2(a, b Tensor) (Tensor, Tensor) {
 	return a, b
 }
 
+// Return3 leaves the frame with three values.
+func (f *Frame) Return3(a, b, c Tensor) (x, y, z Tensor) {
+	x, y, z = f.keep(a), f.keep(b), f.keep(c)
+	f.leave()
+	return x, y, z
+}
+
 // End leaves the frame without a value.
 func (f *Frame) End() { f.leave() }
 

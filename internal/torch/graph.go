@@ -38,6 +38,7 @@ type node struct {
 	dim      int8           // a dimension that the node works on
 	op       string         // the kernel that its backward runs
 	leaf     *impl          // of AccumulateGrad: a reference
+	packed   *Packed        // a weight that backward unpacks
 
 	program    *recompute // the checkpoint that it is part of
 	firstSaved int32      // where what it saves stands in the list of the checkpoint

@@ -1,8 +1,10 @@
 package torch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -232,13 +234,32 @@ func (m *Machine) empty(f dtype.Format, size []int64) *impl {
 	return i
 }
 
-// emptyLike is a new tensor of the strides of i where those are dense, and
-// contiguous where not.
+// emptyLike is a new tensor of the strides of i where those are dense; elsewhere
+// its dimensions are in the order of i's strides, without gaps
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/TensorFactories.cpp,
+// empty_like, and infer_dense_strides).
 func (m *Machine) emptyLike(f dtype.Format, i *impl) *impl {
-	if !i.dense() {
-		return m.empty(f, i.Shape())
+	if i.dense() {
+		return m.emptyStrided(f, i)
 	}
-	return m.emptyStrided(f, i)
+	like := impl{dims: i.dims, size: i.size}
+	step := int64(1)
+	for _, d := range i.fastestFirst() {
+		like.stride[d] = step
+		step *= max(i.size[d], 1)
+	}
+	return m.emptyStrided(f, &like)
+}
+
+// fastestFirst is the dimensions in the order of their strides, the last first
+// where those are equal.
+func (i *impl) fastestFirst() []int {
+	order := make([]int, i.dims)
+	for d := range order {
+		order[d] = int(i.dims) - 1 - d
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(i.stride[a], i.stride[b]) })
+	return order
 }
 
 func (m *Machine) emptyStrided(f dtype.Format, like *impl) *impl {

@@ -184,6 +184,13 @@ func (m *Machine) addmm(bias, x, y *impl) *impl {
 	return out
 }
 
+// AddMM is bias + x × y of matrices, as addmm is called by itself.
+func (m *Machine) AddMM(bias, x, y Tensor) Tensor {
+	r := m.addmm(bias.impl, x.impl, y.impl)
+	m.consume(bias, x, y)
+	return result(r)
+}
+
 // addmmBackward: mat1, mat2, then the bias, which is summed when the shape is
 // checked.
 func addmmBackward(p *pass) {

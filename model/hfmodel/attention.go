@@ -35,6 +35,8 @@ type attention struct {
 	slideKeys map[string]string // and in sliding ones
 	slideSink flag
 	fullSink  flag
+	rotaryCut bool   // heads are cut into what rotary positions turn and a rest
+	scaled    bool   // the query is scaled before the logits
 	cacheTail string // key: how many layers at the end read the cache of an earlier one; checkpoints store their own all the same
 }
 
@@ -134,7 +136,7 @@ func (c scope) attention(s section, k *stack, planned step) model.Attention {
 	if a.Sinks {
 		c.add(model.RoleSinks, parameter, k.slot["sinks"], size.heads)
 	}
-	a.Causal = k.kind == "" || k.kind == model.Predictor
+	a.Causal = k.kind == "" || k.kind == model.Decoder || k.kind == model.Predictor
 	return a
 }
 
@@ -200,7 +202,7 @@ func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string
 		QueryHeads: int(a.heads), KVHeads: int(a.kvHeads), KeyDim: int(a.keyDim), ValueDim: int(a.valueDim),
 		RotaryDim: int(a.rotary), CacheOf: -1,
 		QKNorm: norm, QKVBias: bias, OutputBias: outBias, OutputGate: gated,
-		SoftCap: s.real("attn_logit_softcapping"),
+		SoftCap: s.real("attn_logit_softcapping"), RotaryCut: k.attn.rotaryCut, QueryScaled: k.attn.scaled,
 	}
 }
 

@@ -75,7 +75,7 @@ func variantFamilies() []family {
 		{types: "gemma2", classes: "Gemma2", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, offset: true, scaled: true, residual: model.Sandwich,
 			attn: attentionBias("attention_bias")}},
 			defaults: "head_dim=256 vocab_size=256000 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 num_key_value_heads=4 sliding_window=4096 sliding_window_pattern=2"},
-		{types: "gemma3_text", classes: "Gemma3", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, offset: true, scaled: true, residual: model.Sandwich,
+		{types: "gemma3_text", classes: "Gemma3", stacks: []*stack{{names: llamaNames + sandwichNorms, tied: true, offset: true, scaled: true, localRotary: true, residual: model.Sandwich,
 			attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead}}},
 			defaults: "head_dim=256 vocab_size=262208 hidden_size=2304 intermediate_size=9216 num_hidden_layers=26 num_attention_heads=8 num_key_value_heads=4 sliding_window=4096 sliding_window_pattern=6 max_position_embeddings=131072"},
 		{types: "phi", classes: "Phi", stacks: []*stack{{names: llamaNames +
@@ -83,7 +83,8 @@ func variantFamilies() []family {
 			norm: model.LayerNorm, normBias: "yes", headBias: "yes", residual: model.Parallel,
 			attn: attention{bias: "yes", outBias: "yes", qkNorm: perHead, qkIf: "qk_layernorm", qkBias: true}, ffn: dense{plain: true,
 				bias: "yes", times: 4}}}},
-		{types: "phi3", classes: "Phi3", stacks: []*stack{{names: llamaNames + " qkv=self_attn.qkv_proj gate_up=mlp.gate_up_proj"}}},
+		{types: "phi3", classes: "Phi3", stacks: []*stack{{names: llamaNames + " qkv=self_attn.qkv_proj gate_up=mlp.gate_up_proj",
+			attn: attention{rotaryCut: true}}}},
 		{types: "starcoder2", classes: "Starcoder2", stacks: []*stack{{names: llamaNames + " up=mlp.c_fc down=mlp.c_proj", tied: true,
 			norm: model.LayerNorm, normBias: "yes",
 			attn: attentionBias("use_bias=true"), ffn: dense{plain: true, bias: "use_bias=true"}}}},

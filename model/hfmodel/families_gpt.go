@@ -42,7 +42,7 @@ func gptFamilies() []family {
 				only("!do_layer_norm_before=true", lin(model.RoleOther, "model.decoder.project_in", "hidden", "word_embed_proj_dim", "")),
 				only("!do_layer_norm_before=true", lin(model.RoleOther, "model.decoder.project_out", "word_embed_proj_dim", "hidden", "")),
 			},
-			attn: attentionBias("enable_bias=true"), ffn: dense{plain: true, bias: "enable_bias=true"}}},
+			attn: attention{bias: "enable_bias=true", outBias: "enable_bias=true", scaled: true}, ffn: dense{plain: true, bias: "enable_bias=true"}}},
 			defaults: "dropout=0.1 activation_function=relu"},
 	}
 }

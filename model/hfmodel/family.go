@@ -63,47 +63,48 @@ type part struct {
 // stack is a run of layers as a row describes it, with what stands before and
 // after. The zero value of each switch is what Llama does.
 type stack struct {
-	names      names
-	slot       map[string]string // the names, once they are read
-	kind       model.StackKind   // "" is a decoder
-	rename     map[string]string // keys of this stack alone
-	derive     map[string]string // keys that the configuration has not, as expressions of those that it has
-	tied       bool              // what the class assumes when tie_word_embeddings is absent
-	headBias   flag
-	norm       model.NormKind // "" is an RMS norm
-	normBias   flag
-	norms      []choice       // other norms of a layer than the slot's, by a switch
-	offset     bool           // norms multiply by one and their weight
-	scaled     bool           // embeddings are multiplied by a constant
-	residual   model.Residual // "" is pre-norm
-	noRotary   bool
-	conv1D     bool   // linear layers are stored [in, out], as GPT-2's
-	sparseWord string // what layer_types calls full attention over chosen positions
-	usual      mixing // of layers of which the configuration says nothing; "" is full attention
-	before     []piece
-	layer      []piece // further tensors of every layer
-	first      []piece // further tensors of the first layer
-	last       []piece // further tensors of the last layer
-	butLast    []piece // and of every layer but the last
-	after      []piece
-	heads      map[string][]piece // by what the class is used for, instead of a head over the vocabulary
-	repeated   string             // key: how many of the layers have weights, which the others use again
-	notFor     string             // a use of the class that leaves the stack out
-	vocabExtra int64              // rows of the token embedding beyond the vocabulary
-	chunks     bool               // layers with rotary positions attend within chunks
-	crossing   bool               // some layers attend to another stack instead of their own
-	shared     bool               // the token embedding is that of an earlier stack
-	attn       attention
-	latent     *latent
-	mamba      *mambaRow
-	delta      *deltaRow
-	lightning  bool
-	compressed bool // attention over a window and compressed entries before it
-	conv       bool // gated short convolutions
-	blocks     bool // layers called hybrid run a block that they share
-	ffn        dense
-	experts    *experts
-	predict    *predictor
+	names       names
+	slot        map[string]string // the names, once they are read
+	kind        model.StackKind   // "" is a decoder
+	rename      map[string]string // keys of this stack alone
+	derive      map[string]string // keys that the configuration has not, as expressions of those that it has
+	tied        bool              // what the class assumes when tie_word_embeddings is absent
+	headBias    flag
+	norm        model.NormKind // "" is an RMS norm
+	normBias    flag
+	norms       []choice       // other norms of a layer than the slot's, by a switch
+	offset      bool           // norms multiply by one and their weight
+	scaled      bool           // embeddings are multiplied by a constant
+	localRotary bool           // layers with a window turn by frequencies of their own
+	residual    model.Residual // "" is pre-norm
+	noRotary    bool
+	conv1D      bool   // linear layers are stored [in, out], as GPT-2's
+	sparseWord  string // what layer_types calls full attention over chosen positions
+	usual       mixing // of layers of which the configuration says nothing; "" is full attention
+	before      []piece
+	layer       []piece // further tensors of every layer
+	first       []piece // further tensors of the first layer
+	last        []piece // further tensors of the last layer
+	butLast     []piece // and of every layer but the last
+	after       []piece
+	heads       map[string][]piece // by what the class is used for, instead of a head over the vocabulary
+	repeated    string             // key: how many of the layers have weights, which the others use again
+	notFor      string             // a use of the class that leaves the stack out
+	vocabExtra  int64              // rows of the token embedding beyond the vocabulary
+	chunks      bool               // layers with rotary positions attend within chunks
+	crossing    bool               // some layers attend to another stack instead of their own
+	shared      bool               // the token embedding is that of an earlier stack
+	attn        attention
+	latent      *latent
+	mamba       *mambaRow
+	delta       *deltaRow
+	lightning   bool
+	compressed  bool // attention over a window and compressed entries before it
+	conv        bool // gated short convolutions
+	blocks      bool // layers called hybrid run a block that they share
+	ffn         dense
+	experts     *experts
+	predict     *predictor
 }
 
 // choice is a list of names that a switch chooses; the first that is on counts.

@@ -19,6 +19,7 @@ const (
 func (k *stack) manner(s section) model.Manner {
 	return model.Manner{
 		ScaledEmbedding: k.scaled,
+		LocalRotary:     k.localRotary || s.has("rope_local_base_freq"),
 		LogitCap:        s.rate("final_logit_softcapping"),
 		Dropout: model.Dropout{
 			Embedding:   s.rate(keyDropEmbedding),

@@ -1,0 +1,122 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// Adapter is a low-rank adapter on one linear layer.
+type Adapter struct {
+	Rank    int64
+	Format  dtype.Format // of its own weights
+	Dropout bool         // of its input
+	DoRA    bool         // with a trained magnitude of each output
+}
+
+// lowRank is an adapter on a machine: [rank, in], [out, rank] and, with DoRA,
+// [out].
+type lowRank struct {
+	Adapter
+	down, up, magnitude torch.Tensor
+	in                  int64
+}
+
+func (n *Net) lowRank(a Adapter, shape []int64) *lowRank {
+	r := &lowRank{Adapter: a, in: shape[1]}
+	r.down = n.m.Adapter(a.Format, a.Rank, shape[1])
+	r.up = n.m.Adapter(a.Format, shape[0], a.Rank)
+	n.parameters = append(n.parameters, Parameter{Tensor: r.down, Trained: true}, Parameter{Tensor: r.up, Trained: true})
+	if a.DoRA {
+		r.magnitude = n.m.Adapter(a.Format, shape[0])
+		n.parameters = append(n.parameters, Parameter{Tensor: r.magnitude, Trained: true})
+	}
+	return r
+}
+
+// packed is a weight in 4 bits: half a byte an element, a byte or four for each
+// block's scale, and with double quantisation four for every 256 blocks
+// (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.45.3/bitsandbytes/functional.py).
+func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
+	elements, _ := t.Parameters()
+	p := &torch.Packed{Shape: shape, Format: w.Format, Block: packedBlock, Nested: w.Nested}
+	p.Weight = n.m.Parameter(dtype.U8, false, (elements+1)/2, 1)
+	blocks := (elements + packedBlock - 1) / packedBlock
+	if w.Nested {
+		n.m.Buffer(dtype.U8, blocks)
+		n.m.Buffer(dtype.F32, (blocks+nestedBlock-1)/nestedBlock)
+	} else {
+		n.m.Buffer(dtype.F32, blocks)
+	}
+	return p
+}
+
+// The blocks of bitsandbytes' defaults.
+const (
+	packedBlock = 64
+	nestedBlock = 256
+)
+
+// adapted runs a linear layer with an adapter beside it, as peft does: the
+// layer's own result, and B(A(dropout(x))) times a number added to it
+// (https://github.com/huggingface/peft/blob/v0.17.1/src/peft/tuners/lora/layer.py).
+// A frozen layer keeps no input; A keeps it, and B keeps A's output.
+func (n *Net) adapted(l linear, x torch.Tensor) torch.Tensor {
+	m, a := n.m, l.adapter
+	f := m.Module(l.name, &x)
+	result := f.Let(n.base(l, x))
+	format := result.Dtype()
+	if l.packed != nil {
+		f.Set(&result, m.Clone(result, false)) // peft copies what 4 bits made
+	}
+	f.Set(&x, m.To(x, a.Format))
+	if a.DoRA {
+		f.Set(&result, m.Binary(torch.Add, result, n.decomposed(l, x, result)))
+	} else {
+		delta := m.Unary(torch.MulScalar, n.delta(a, x))
+		if l.packed != nil {
+			delta = m.To(delta, format)
+		}
+		f.Set(&result, m.Binary(torch.Add, result, delta))
+	}
+	return f.Return(m.To(result, format))
+}
+
+// delta is B(A(dropout(x))).
+func (n *Net) delta(a *lowRank, x torch.Tensor) torch.Tensor {
+	if a.Dropout && n.o.Training {
+		x = n.m.Dropout(x)
+	}
+	inner := n.bare(linear{name: "lora_A", weight: a.down}, x)
+	return n.bare(linear{name: "lora_B", weight: a.up}, inner)
+}
+
+// decomposed is DoRA's part of the result: the norm of the adapted weight is
+// computed in whole, from a weight that B and A make of the unit matrix
+// (https://github.com/huggingface/peft/blob/v0.17.1/src/peft/tuners/lora/dora.py).
+func (n *Net) decomposed(l linear, x, base torch.Tensor) torch.Tensor {
+	m, a := n.m, l.adapter
+	f := m.Module("lora_magnitude_vector", &x, &base)
+	eye := m.Function()
+	unit := eye.Let(m.Empty("eye", a.Format, a.in, a.in))
+	low := f.Let(eye.Return(m.Transpose(n.delta(&lowRank{down: a.down, up: a.up}, unit), 0, 1)))
+	f.Set(&low, m.To(low, x.Dtype()))
+	weight := f.Let(m.To(l.weight, x.Dtype()))
+	norm := f.Let(n.weightNorm(weight, m.Detach(low)))
+	scale := f.Let(m.Reshape(m.Binary(torch.Div, a.magnitude, norm), 1, -1))
+	result := f.Let(n.delta(a, x))
+	plain := m.Binary(torch.Mul, m.Unary(torch.SubScalar, scale), base)
+	return f.Return(m.Binary(torch.Add, plain, m.Unary(torch.MulScalar, m.Binary(torch.Mul, scale, result))))
+}
+
+// weightNorm is the norm of each row of weight + scaling · low.
+func (n *Net) weightNorm(weight, low torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Function(&weight, &low)
+	var norm torch.Tensor
+	m.NoGrad(func() {
+		f.Set(&weight, m.Binary(torch.Add, weight, m.Unary(torch.MulScalar, low)))
+		norm = m.Empty("linalg_vector_norm", weight.Dtype(), weight.Size(0))
+	})
+	return f.Return(norm)
+}

@@ -1,0 +1,208 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// attention runs one attention: query, key and value, rotary positions, scores,
+// and the projection of the output (LlamaAttention and its like).
+func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position) torch.Tensor {
+	m := n.m
+	f := m.Module("self_attn", &x)
+	q, k, v, gate := n.projected(f, l, a, x)
+	if p.cos.Defined() && a.RotaryDim > 0 {
+		turn, cos, sin := n.rotate, p.cos, p.sin
+		if a.RotaryDim < a.KeyDim || a.RotaryCut {
+			turn = n.rotatePart
+		}
+		if a.Window > 0 && p.localCos.Defined() {
+			cos, sin = p.localCos, p.localSin
+		}
+		qs, ks := turn(q, k, cos, sin)
+		f.Set(&q, qs)
+		f.Set(&k, ks)
+	}
+	mask := p.full
+	if a.Window > 0 {
+		mask = p.window
+	}
+	out := f.Let(n.attend(a, q, k, v, mask))
+	f.Set(&out, n.joined(out))
+	if gate.Defined() {
+		f.Set(&out, m.Binary(torch.Mul, out, m.Unary(torch.Sigmoid, gate)))
+	}
+	f.Set(&out, n.linear(l.linear("o_proj", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), out))
+	return f.Return(out)
+}
+
+// joined is the heads side by side: [batch, length, heads·dim].
+func (n *Net) joined(x torch.Tensor) torch.Tensor {
+	return n.m.Contiguous(n.m.Reshape(x, x.Size(0), x.Size(1), -1))
+}
+
+// projected is query, key and value as [batch, heads, length, dim].
+func (n *Net) projected(f *torch.Frame, l *layer, a model.Attention, x torch.Tensor) (q, k, v, gate torch.Tensor) {
+	switch {
+	case l.has(model.RoleQKV):
+		q, k, v = n.fusedProjection(f, l, a, x)
+		return q, k, v, gate
+	case a.OutputGate:
+		q, gate = n.gatedQuery(f, l, a, x)
+	default:
+		query := n.linear(l.linear("q_proj", model.RoleQuery, model.RoleQueryBias, 0), x)
+		if a.QueryScaled {
+			query = n.m.Unary(torch.MulScalar, query)
+		}
+		q = f.Let(n.heads(n.normed(l, a, model.RoleQueryNorm, query, a.KeyDim)))
+	}
+	k = f.Let(n.heads(n.normed(l, a, model.RoleKeyNorm, n.linear(l.linear("k_proj", model.RoleKey, model.RoleKeyBias, 0), x), a.KeyDim)))
+	v = f.Let(n.heads(n.split(n.linear(l.linear("v_proj", model.RoleValue, model.RoleValueBias, 0), x), a.ValueDim)))
+	return q, k, v, gate
+}
+
+// split is the last dimension as heads of that many elements.
+func (n *Net) split(x torch.Tensor, dim int) torch.Tensor {
+	return n.m.Reshape(x, x.Size(0), x.Size(1), -1, int64(dim))
+}
+
+// heads brings the heads before the positions.
+func (n *Net) heads(x torch.Tensor) torch.Tensor { return n.m.Transpose(x, 1, 2) }
+
+// normed splits a projection into heads, and normalises each where the class
+// does.
+func (n *Net) normed(l *layer, a model.Attention, norm model.Role, x torch.Tensor, dim int) torch.Tensor {
+	x = n.split(x, dim)
+	if !a.QKNorm || !l.has(norm) {
+		return x
+	}
+	if w := l.one(norm); w.Elements() != int64(dim) {
+		n.m.Unknown("a norm over all heads of a query has no program here")
+		return x
+	}
+	return n.norm("qk_norm", model.Norm{Kind: model.RMSNorm, Offset: l.offset()}, l.one(norm), torch.Tensor{}, x)
+}
+
+// offset reports that the layer's norms are kept as their distance from one.
+func (l *layer) offset() bool { return len(l.Norms) > 0 && l.Norms[0].Offset }
+
+// fusedProjection cuts one projection into three, as Phi-3 and GPT-2 do.
+func (n *Net) fusedProjection(f *torch.Frame, l *layer, a model.Attention, x torch.Tensor) (q, k, v torch.Tensor) {
+	m := n.m
+	all := f.Let(n.linear(l.linear("qkv_proj", model.RoleQKV, model.RoleQKVBias, 0), x))
+	query, keys := int64(a.QueryHeads*a.KeyDim), int64(a.KVHeads*a.KeyDim)
+	at := func(from, to int64, dim int) torch.Tensor {
+		return f.Let(n.heads(n.split(m.Slice(all, -1, from, to), dim)))
+	}
+	return at(0, query, a.KeyDim), at(query, query+keys, a.KeyDim), at(query+keys, query+keys+int64(a.KVHeads*a.ValueDim), a.ValueDim)
+}
+
+// gatedQuery is a projection of twice the width: the query and the gate of the
+// output.
+func (n *Net) gatedQuery(f *torch.Frame, l *layer, a model.Attention, x torch.Tensor) (q, gate torch.Tensor) {
+	m, dim := n.m, int64(a.KeyDim)
+	both := n.split(n.linear(l.linear("q_proj", model.RoleQuery, model.RoleQueryBias, 0), x), 2*a.KeyDim)
+	halves := m.Split(both, -1, dim, dim)
+	q, gate = f.Let(halves[0]), f.Let(halves[1])
+	f.Set(&gate, m.Reshape(gate, x.Size(0), x.Size(1), -1))
+	f.Set(&q, n.heads(n.norm("q_norm", model.Norm{Kind: model.RMSNorm, Offset: l.offset()}, l.one(model.RoleQueryNorm), torch.Tensor{}, q)))
+	return q, gate
+}
+
+// attend is what every query reads of the values: [batch, length, heads, dim].
+func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor {
+	if n.o.Attention == Eager || a.Sinks || a.SoftCap > 0 {
+		return n.eagerAttention(a.SoftCap > 0, q, k, v, mask)
+	}
+	return n.fusedAttention(a.Causal, q, k, v, mask)
+}
+
+// fusedAttention is sdpa_attention_forward. Groups of heads go to the kernel as
+// they are where no mask is and heads are of one width.
+func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Function(&q, &k, &v, &mask)
+	groups := q.Size(1) / k.Size(1)
+	native := !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
+	if groups > 1 && !native {
+		f.Set(&k, n.repeated(k, groups))
+		f.Set(&v, n.repeated(v, groups))
+	}
+	how := torch.Attention{Causal: causal && !mask.Defined(), Dropout: n.dropsAttention()}
+	how.Kernel = n.kernel(how, q, v, mask)
+	out := f.Let(m.ScaledDotProduct(how, q, k, v, mask))
+	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
+	return f.Return(out)
+}
+
+// widestFlash is the widest head that fused kernels compute.
+const widestFlash = 256
+
+// kernel is what scaled_dot_product_attention chooses
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+// https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/sdp_utils_cpp.cpp).
+func (n *Net) kernel(how torch.Attention, q, v, mask torch.Tensor) torch.Kernel {
+	sameWidth := q.Size(-1) == v.Size(-1)
+	biased := mask.Defined() && mask.RequiresGrad()
+	switch {
+	case n.o.CPU && (how.Dropout || !sameWidth || biased):
+		return torch.Math
+	case n.o.CPU:
+		return torch.FlashCPU
+	case q.Dtype() != dtype.F32 && sameWidth && !mask.Defined() && q.Size(-1) <= widestFlash:
+		return torch.Flash
+	}
+	return torch.Efficient
+}
+
+func (n *Net) dropsAttention() bool {
+	return n.o.Training && n.manner().Dropout.Attention > 0
+}
+
+func (n *Net) manner() model.Manner { return n.stacks[0].Manner }
+
+// repeated is repeat_kv: each head of keys or values once for every query head
+// of its group.
+func (n *Net) repeated(x torch.Tensor, times int64) torch.Tensor {
+	m := n.m
+	batch, heads, length, dim := x.Size(0), x.Size(1), x.Size(2), x.Size(3)
+	if times == 1 {
+		return x
+	}
+	f := m.Function(&x)
+	f.Set(&x, m.Expand(m.Unsqueeze(x, 2), batch, heads, times, length, dim))
+	return f.Return(m.Reshape(x, batch, heads*times, length, dim))
+}
+
+// eagerAttention is eager_attention_forward: scores of all pairs, scaled, capped
+// where the class caps them, masked, in a softmax of 32 bits.
+func (n *Net) eagerAttention(capped bool, q, k, v, mask torch.Tensor) torch.Tensor {
+	m, format := n.m, q.Dtype()
+	f := m.Function(&q, &k, &v, &mask)
+	groups := q.Size(1) / k.Size(1)
+	keys := f.Let(n.repeated(k, groups))
+	values := f.Let(n.repeated(v, groups))
+	scores := f.Let(m.Unary(torch.MulScalar, m.Matmul(q, m.Transpose(keys, 2, 3)))) // scaled, be it by one
+	if capped {
+		f.Set(&scores, m.Unary(torch.DivScalar, scores))
+		f.Set(&scores, m.Unary(torch.Tanh, scores))
+		f.Set(&scores, m.Unary(torch.MulScalar, scores))
+	}
+	if mask.Defined() {
+		f.Set(&scores, m.Binary(torch.Add, scores, mask))
+	}
+	f.Set(&scores, m.To(m.Softmax(scores, dtype.F32), format))
+	f.Set(&scores, n.dropped(scores, n.manner().Dropout.Attention))
+	out := f.Let(m.Matmul(scores, values))
+	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
+	return f.Return(out)
+}
+
+// dropped is dropout in training, where its probability is above 0.
+func (n *Net) dropped(x torch.Tensor, p float64) torch.Tensor {
+	if !n.o.Training || p == 0 {
+		return x
+	}
+	return n.m.Dropout(x)
+}

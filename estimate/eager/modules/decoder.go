@@ -1,0 +1,141 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// Batch is what a forward pass is given.
+type Batch struct {
+	IDs, Labels, Mask torch.Tensor // labels and mask may be None
+	Pixels            torch.Tensor
+	DecoderIDs        torch.Tensor
+}
+
+// Loss runs a forward pass with its loss, of whose outputs nothing else lives
+// on, as transformers' Trainer does it.
+func (n *Net) Loss(b Batch) torch.Tensor {
+	logits, loss := n.run(b)
+	n.m.Drop(logits)
+	return loss
+}
+
+// Logits runs a forward pass without a loss.
+func (n *Net) Logits(b Batch) torch.Tensor {
+	b.Labels = torch.Tensor{}
+	logits, _ := n.run(b)
+	return logits
+}
+
+// run is the forward of the class with the head.
+func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
+	return n.causalLM(b)
+}
+
+// causalLM is LlamaForCausalLM and its like.
+func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
+	m := n.m
+	f := m.Module("", &b.IDs)
+	s := n.stacks[0]
+	last := f.Let(n.decoder(s, b))
+	x := f.Let(n.kept(last))
+	logits = f.Let(n.linear(n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias), x))
+	if s.Manner.LogitCap > 0 {
+		f.Set(&logits, m.Unary(torch.DivScalar, logits))
+		f.Set(&logits, m.Unary(torch.Tanh, logits))
+		f.Set(&logits, m.Unary(torch.MulScalar, logits))
+	}
+	m.AsLogits(logits)
+	if b.Labels.Defined() {
+		loss = f.Let(n.causalLoss(logits, b.Labels))
+	}
+	return f.Return2(logits, loss)
+}
+
+// kept is the positions whose logits are computed. A slice of everything is the
+// tensor itself.
+func (n *Net) kept(x torch.Tensor) torch.Tensor {
+	if n.o.Keep == 0 || n.o.Keep >= x.Size(1) {
+		return x
+	}
+	return n.m.Slice(x, 1, x.Size(1)-n.o.Keep, x.Size(1))
+}
+
+// decoder is the stack: embedding, positions, masks, layers, the last norm.
+func (n *Net) decoder(s stack, b Batch) torch.Tensor {
+	m := n.m
+	f := m.Module("model", &b.IDs)
+	p := position{ids: f.Let(torch.Tensor{})} // an argument of the forward, so that it goes first
+	embeds := f.Let(n.embedded(s, b.IDs))
+	if table := n.outside.one(model.RolePositionEmbedding); table.Defined() && table.Size(0) > int64(n.model.MaxPosition) {
+		n.counted(f, &p.ids, b.IDs.Size(0), b.IDs.Size(1))
+	} else {
+		n.positionIDs(f, &p.ids, b.IDs.Size(1))
+	}
+	x := f.Let(embeds)
+	if table := n.outside.one(model.RolePositionEmbedding); table.Defined() {
+		f.Set(&x, n.positioned(f, table, embeds, &p.ids))
+	}
+	p.full, p.window = n.masks(f, s, embeds, p.ids, b.Mask)
+	if n.rotary > 0 {
+		cos, sin := n.rotaryTables(p.ids, x.Dtype())
+		p.sin, p.cos = f.Let(sin), f.Let(cos) // a tuple goes from its end
+		if s.Manner.LocalRotary {
+			cos, sin = n.rotaryTables(p.ids, x.Dtype())
+			p.localSin, p.localCos = f.Let(sin), f.Let(cos)
+		}
+	}
+	f.Set(&x, n.dropped(x, s.Manner.Dropout.Embedding))
+	for i := range s.layers {
+		f.Set(&x, n.layer(&s.layers[i], x, p))
+	}
+	if w := n.outside.one(model.RoleFinalNorm); w.Defined() {
+		f.Set(&x, n.norm("norm", s.layers[0].Norms[0], w, n.outside.one(model.RoleNormBias), x))
+	}
+	return f.Return(x)
+}
+
+// embedded is the token embeddings.
+func (n *Net) embedded(s stack, ids torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Module("embed_tokens", &ids)
+	x := m.Embedding(n.outside.one(model.RoleTokenEmbedding), ids)
+	if s.Manner.ScaledEmbedding {
+		x = m.Unary(torch.MulScalar, x)
+	}
+	return f.Return(x)
+}
+
+// positioned adds learned positions. A table with rows before position 0 is
+// read by positions that are counted over the mask of padding, of every sequence
+// of the batch (OPTLearnedPositionalEmbedding).
+func (n *Net) positioned(f *torch.Frame, table, x torch.Tensor, ids *torch.Tensor) torch.Tensor {
+	m := n.m
+	at := *ids
+	if table.Size(0) > int64(n.model.MaxPosition) {
+		at = m.Unary(torch.AddScalar, *ids)
+	}
+	return m.Binary(torch.Add, x, f.Let(m.Embedding(table, at)))
+}
+
+// counted is positions counted over a mask of ones.
+func (n *Net) counted(f *torch.Frame, ids *torch.Tensor, batch, length int64) {
+	m := n.m
+	mask := f.Let(m.Empty("ones", dtype.F32, batch, length))
+	f.Set(ids, m.Empty("cumsum", dtype.F32, batch, length))
+	f.Set(ids, m.To(m.Unary(torch.SubScalar, m.Binary(torch.Mul, *ids, mask)), dtype.I64))
+}
+
+// causalLoss is ForCausalLMLoss: logits in 32 bits, labels shifted by one
+// (https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/loss/loss_utils.py).
+func (n *Net) causalLoss(logits, labels torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Function(&logits, &labels)
+	f.Set(&logits, m.To(logits, dtype.F32))
+	f.Set(&labels, m.Empty("pad", dtype.I64, labels.Size(0), labels.Size(1)+1))
+	shifted := f.Let(m.Contiguous(m.Slice(labels, 1, 1, labels.Size(1))))
+	f.Set(&logits, m.Reshape(logits, -1, logits.Size(-1)))
+	f.Set(&shifted, m.Reshape(shifted, -1))
+	return f.Return(m.CrossEntropy(logits, shifted))
+}

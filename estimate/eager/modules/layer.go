@@ -1,0 +1,89 @@
+package modules
+
+import (
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// layer runs one layer, computed again in backward where that is asked for.
+func (n *Net) layer(l *layer, x torch.Tensor, p position) torch.Tensor {
+	run := func(x torch.Tensor) torch.Tensor { return n.joinedBy(l, x, p) }
+	if n.o.Checkpointing && n.o.Training {
+		n.m.Unknown("layers that are computed again in backward have no program here")
+	}
+	return run(x)
+}
+
+// joinedBy runs a layer by how its parts are joined.
+func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
+	f := n.m.Module("layers", &x)
+	switch {
+	case len(l.Mixers) != 1:
+		n.m.Unknown("a layer with other than one mixer has no program here")
+		return f.Return(x)
+	case l.Residual == model.PreNorm && len(l.Norms) == 2 && l.FeedForward != nil:
+		return f.Return(n.preNorm(f, l, x, p))
+	case l.Residual == model.Sandwich && len(l.Norms) == 4 && l.FeedForward != nil:
+		return f.Return(n.sandwich(f, l, x, p))
+	}
+	n.m.Unknown("a layer joined as " + string(l.Residual) + " has no program here")
+	return f.Return(x)
+}
+
+// preNorm is x + f(norm(x)), twice.
+func (n *Net) preNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
+	residual := f.Let(x)
+	f.Set(&x, n.layerNorm(l, 0, x))
+	f.Set(&x, n.mixer(l, x, p))
+	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	f.Set(&residual, x)
+	f.Set(&x, n.layerNorm(l, 1, x))
+	f.Set(&x, n.feedForward(l, x))
+	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	return x
+}
+
+// sandwich is x + norm(f(norm(x))), twice.
+func (n *Net) sandwich(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
+	residual := f.Let(x)
+	f.Set(&x, n.layerNorm(l, 0, x))
+	f.Set(&x, n.mixer(l, x, p))
+	f.Set(&x, n.layerNorm(l, 1, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	f.Set(&residual, x)
+	f.Set(&x, n.layerNorm(l, 2, x))
+	f.Set(&x, n.feedForward(l, x))
+	f.Set(&x, n.layerNorm(l, 3, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	return x
+}
+
+func (n *Net) layerNorm(l *layer, place int, x torch.Tensor) torch.Tensor {
+	return n.norm("norm", l.Norms[place], l.at(model.RoleNorm, place).weight, l.at(model.RoleNormBias, place).weight, x)
+}
+
+// mixer runs what moves information between positions.
+func (n *Net) mixer(l *layer, x torch.Tensor, p position) torch.Tensor {
+	switch a := l.Mixers[0].(type) {
+	case model.Attention:
+		return n.attention(l, a, x, p)
+	case model.LatentAttention:
+		return n.latent(l, a, x, p)
+	}
+	n.m.Unknown("a mixer of this kind has no program here")
+	return x
+}
+
+// feedForward runs what a layer does to each position alone.
+func (n *Net) feedForward(l *layer, x torch.Tensor) torch.Tensor {
+	switch d := l.FeedForward.(type) {
+	case model.Dense:
+		return n.dense(l, d, x)
+	case model.Experts:
+		return n.mixture(l, d, x)
+	}
+	n.m.Unknown("a feed-forward network of this kind has no program here")
+	return x
+}

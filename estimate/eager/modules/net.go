@@ -1,0 +1,138 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// Attention is how scores are computed: the attn_implementation of transformers.
+type Attention string
+
+// The implementations that have a program.
+const (
+	Eager Attention = "eager"
+	SDPA  Attention = "sdpa"
+)
+
+// Experts is how routed experts are computed: the experts_implementation.
+type Experts string
+
+// The implementations that have a program.
+const (
+	LoopedExperts  Experts = "eager"
+	GroupedExperts Experts = "grouped_mm"
+	BatchedExperts Experts = "batched_mm"
+)
+
+// Weight says how a tensor of the model is held.
+type Weight struct {
+	Format  dtype.Format
+	Trained bool
+	// Copied says that a trained copy stands beside the frozen weight, as peft
+	// keeps modules_to_save.
+	Copied bool
+	// Packed says that it is kept in 4 bits and unpacked to Format for every use;
+	// Nested that its scales are packed too.
+	Packed, Nested bool
+}
+
+// Options say how a model is run.
+type Options struct {
+	Attention     Attention
+	Experts       Experts
+	CPU           bool  // it runs on a CPU, whose fused attention takes less
+	Training      bool  // dropout is on
+	Checkpointing bool  // each layer is computed again in backward
+	Reentrant     bool  // by the older of PyTorch's two ways
+	Keep          int64 // positions whose logits are computed; 0 for all
+	Padded        bool  // the batch has a mask of padding
+	// Weight says how each tensor is held; nil: in the model's own format, all
+	// trained or none.
+	Weight func(model.Tensor) Weight
+	// Adapter says which weights have a low-rank adapter; nil for none.
+	Adapter func(model.Tensor) (Adapter, bool)
+}
+
+// Parameter is a weight that a machine holds.
+type Parameter struct {
+	torch.Tensor
+	Of      []int // indices into the model's tensors; none for an adapter's
+	Trained bool
+}
+
+// Net is a model on a machine.
+type Net struct {
+	m           *torch.Machine
+	model       *model.Model
+	o           Options
+	parameters  []Parameter
+	stacks      []stack
+	outside     weights // tensors outside every stack
+	head        linear
+	frequencies torch.Tensor // of rotary positions
+	rotary      int64        // elements per head that they turn
+}
+
+// stack is the layers of one stack, and what belongs to it.
+type stack struct {
+	model.Stack
+	layers []layer
+	own    weights
+}
+
+// layer is one layer and its weights.
+type layer struct {
+	model.Layer
+	weights
+	transposed bool // linear layers are stored [in, out]
+}
+
+// New puts a model's weights on a machine, in the order of its tensors.
+func New(m *torch.Machine, source *model.Model, o Options) *Net {
+	n := &Net{m: m, model: source, o: o, outside: weights{}}
+	for _, s := range source.Stacks {
+		own := stack{Stack: s, own: weights{}}
+		for _, l := range s.Layers {
+			own.layers = append(own.layers, layer{Layer: l, weights: weights{}})
+		}
+		n.stacks = append(n.stacks, own)
+	}
+	n.place()
+	for _, s := range n.stacks {
+		for i, turned := 0, s.storesTransposed(); i < len(s.layers); i++ {
+			s.layers[i].transposed = turned
+		}
+	}
+	n.buffers()
+	return n
+}
+
+// Parameters are the weights in the order in which an optimizer meets them.
+func (n *Net) Parameters() []Parameter { return n.parameters }
+
+// buffers are the tensors that classes register beside their weights.
+func (n *Net) buffers() {
+	for _, s := range n.stacks {
+		for _, l := range s.layers {
+			n.rotary = max(n.rotary, rotaryDim(l.Layer))
+		}
+	}
+	if n.rotary > 0 {
+		n.frequencies = n.m.Buffer(dtype.F32, n.rotary/2)
+		n.m.Buffer(dtype.F32, n.rotary/2) // original_inv_freq
+	}
+}
+
+// rotaryDim is how many elements per head a layer's rotary positions turn.
+func rotaryDim(l model.Layer) int64 {
+	for _, x := range l.Mixers {
+		switch a := x.(type) {
+		case model.Attention:
+			return int64(a.RotaryDim)
+		case model.LatentAttention:
+			return int64(a.RopeDim)
+		}
+	}
+	return 0
+}

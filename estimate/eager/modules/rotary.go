@@ -1,0 +1,80 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+)
+
+// position is what all layers of a stack share: positions, masks and rotary
+// tables. The stack's frame holds them until it returns.
+type position struct {
+	ids                torch.Tensor
+	full, window       torch.Tensor // masks, where there are any
+	cos, sin           torch.Tensor
+	localCos, localSin torch.Tensor // of layers with a window, where those have their own
+}
+
+// positionIDs is arange plus the length of the cache, as one row.
+func (n *Net) positionIDs(f *torch.Frame, ids *torch.Tensor, length int64) {
+	f.Set(ids, n.m.Unary(torch.AddScalar, n.m.Arange(length)))
+	f.Set(ids, n.m.Unsqueeze(*ids, 0))
+}
+
+// rotary is the tables of cosines and sines, in the format of the stream
+// (LlamaRotaryEmbedding). They are computed in 32 bits.
+func (n *Net) rotaryTables(ids torch.Tensor, format dtype.Format) (cos, sin torch.Tensor) {
+	m := n.m
+	f := m.Module("rotary_emb", &ids)
+	angles := f.Let(m.Binary(torch.Mul, m.To(m.Unsqueeze(ids, -1), dtype.F32), n.frequencies))
+	both := f.Let(m.Cat(-1, angles, angles))
+	c := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Cos, both)))
+	s := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Sin, both)))
+	return f.Return2(m.To(c, format), m.To(s, format))
+}
+
+// rotate is apply_rotary_pos_emb: query and key, both [batch, heads, length,
+// dim], turned by tables of [1, length, dim].
+func (n *Net) rotate(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Tensor) {
+	m := n.m
+	f := m.Function(&q, &k, &cos, &sin)
+	f.Set(&cos, m.Unsqueeze(cos, 1))
+	f.Set(&sin, m.Unsqueeze(sin, 1))
+	turned := func(x torch.Tensor) torch.Tensor {
+		plain := m.Binary(torch.Mul, x, cos)
+		return m.Binary(torch.Add, plain, m.Binary(torch.Mul, n.rotateHalf(x), sin))
+	}
+	qs := f.Let(turned(q))
+	ks := f.Let(turned(k))
+	return f.Return2(qs, ks)
+}
+
+// rotatePart turns the first elements of each head and joins them with the
+// others, as classes with a partial rotary factor do.
+func (n *Net) rotatePart(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Tensor) {
+	m, dim := n.m, cos.Size(-1)
+	f := m.Function(&q, &k, &cos, &sin)
+	f.Set(&cos, m.Unsqueeze(cos, 1))
+	f.Set(&sin, m.Unsqueeze(sin, 1))
+	part := func(x torch.Tensor) (turning, rest torch.Tensor) {
+		return f.Let(m.Slice(x, -1, 0, dim)), f.Let(m.Slice(x, -1, dim, x.Size(-1)))
+	}
+	turned := func(x, rest torch.Tensor) torch.Tensor {
+		plain := m.Binary(torch.Mul, x, cos)
+		sum := m.Binary(torch.Add, plain, m.Binary(torch.Mul, n.rotateHalf(x), sin))
+		return f.Let(m.Cat(-1, sum, rest))
+	}
+	qTurning, qRest := part(q)
+	kTurning, kRest := part(k)
+	qs := turned(qTurning, qRest)
+	return f.Return2(qs, turned(kTurning, kRest))
+}
+
+// rotateHalf is the second half of the last dimension, negated, before the
+// first.
+func (n *Net) rotateHalf(x torch.Tensor) torch.Tensor {
+	m, dim := n.m, x.Size(-1)
+	f := m.Function(&x)
+	first := f.Let(m.Slice(x, -1, 0, dim/2))
+	second := f.Let(m.Slice(x, -1, dim/2, dim))
+	return f.Return(m.Cat(-1, m.Unary(torch.Neg, second), first))
+}

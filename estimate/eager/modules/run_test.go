@@ -1,0 +1,191 @@
+package modules_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
+	"floodmark/internal/source"
+	"floodmark/internal/torch"
+	"floodmark/model"
+	"floodmark/model/hfmodel"
+	"floodmark/timeline"
+)
+
+// modelOf reads a family's configuration.
+func modelOf(t testing.TB, family string) *model.Model {
+	t.Helper()
+	path := filepath.Join(recordings, family, "config.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := hfmodel.Read(source.Bytes(path, data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// formats are the conditions' names of them.
+var formats = map[string]dtype.Format{"": dtype.F32, "float32": dtype.F32, "bfloat16": dtype.BF16}
+
+// optionsOf is the conditions of a recording.
+func optionsOf(r recorded) modules.Options {
+	format, training := formats[r.option("dtype")], r.option("operation") != "evaluation"
+	o := modules.Options{
+		CPU: true, Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
+		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
+		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
+	}
+	adapt(&o, r, format)
+	if a := r.option("attention"); a != "" {
+		o.Attention = modules.Attention(a)
+	}
+	if e := r.option("experts"); e != "" {
+		o.Experts = modules.Experts(e)
+	}
+	if k := r.option("keep"); k != "" {
+		fmt.Sscan(k, &o.Keep)
+	}
+	return o
+}
+
+// adapt adds the adapters of a recording: everything else is frozen then.
+func adapt(o *modules.Options, r recorded, format dtype.Format) {
+	kind := r.option("adapter")
+	if kind == "" {
+		return
+	}
+	targets, saved := strings.Split(r.option("targets"), ","), strings.Split(r.option("modules-to-save"), ",")
+	a := modules.Adapter{Rank: 8, Format: dtype.F32, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora"}
+	if rank := r.option("rank"); rank != "" {
+		fmt.Sscan(rank, &a.Rank)
+	}
+	o.Weight = func(t model.Tensor) modules.Weight {
+		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
+	}
+	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) { return a, slices.Contains(targets, module(t)) }
+}
+
+// module is the last name of what holds a weight.
+func module(t model.Tensor) string {
+	parts := strings.Split(t.Name, ".")
+	if len(parts) < 2 || parts[len(parts)-1] != "weight" {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
+// simulate runs the program of a recording on a machine. What the program does
+// not know is a reason.
+func simulate(t testing.TB, r recorded) (list []event, unknown string) {
+	t.Helper()
+	m := torch.New(torch.Options{Device: torch.CPU()})
+	n := modules.New(m, modelOf(t, r.family), optionsOf(r))
+	b := batchOf(m, r)
+	if r.option("operation") == "evaluation" {
+		m.Phase(account.PhaseForward, 1)
+		m.NoGrad(func() { n.Logits(b) })
+	} else {
+		train(m, n, b)
+	}
+	tl, err := m.Timeline()
+	if err != nil {
+		t.Errorf("%s: %v", r, err)
+	}
+	for _, b := range tl.Bounds {
+		if _, known := b.Figure.High(); !known {
+			unknown = b.Figure.Reason()
+		}
+	}
+	return eventsOf(tl), unknown
+}
+
+func batchOf(m *torch.Machine, r recorded) modules.Batch {
+	batch, length := r.number(0), r.number(1)
+	b := modules.Batch{IDs: m.Input(dtype.I64, batch, length)}
+	if r.option("operation") != "evaluation" {
+		b.Labels = m.Input(dtype.I64, batch, length)
+	}
+	if r.flag("mask") {
+		b.Mask = m.Input(dtype.I64, batch, length)
+	}
+	return b
+}
+
+// train is two steps as oracle/record.py runs them, with PyTorch's AdamW over
+// lists.
+func train(m *torch.Machine, n *modules.Net, b modules.Batch) {
+	var loss torch.Tensor
+	for step := 1; step <= 2; step++ {
+		m.Phase(account.PhaseForward, step)
+		next := m.Keep(n.Loss(b))
+		m.Drop(loss)
+		loss = next
+		m.Phase(account.PhaseBackward, step)
+		m.Backward(loss)
+		m.Phase(account.PhaseOptimizerStep, step)
+		adamW(m, n, step == 1)
+		m.Phase("zero_grad", step)
+		for _, p := range n.Parameters() {
+			m.ZeroGrad(p.Tensor, true)
+		}
+	}
+}
+
+// adamW makes its moments in the first step, and in every step the roots of the
+// second ones.
+func adamW(m *torch.Machine, n *modules.Net, first bool) {
+	if first {
+		for _, p := range n.Parameters() {
+			if p.HasGrad() {
+				m.State(p.Dtype(), p.Shape()...)
+				m.State(p.Dtype(), p.Shape()...)
+			}
+		}
+	}
+	var roots []torch.Tensor
+	for _, p := range n.Parameters() {
+		if p.HasGrad() {
+			roots = append(roots, m.Like("_foreach_sqrt", p.Tensor))
+		}
+	}
+	m.Drop(roots...)
+}
+
+// least is the largest block that recordings leave out: a number of Python as a
+// tensor.
+const least = 8
+
+// eventsOf is a timeline as a recording has it.
+func eventsOf(tl *timeline.Timeline) []event {
+	var list []event
+	at := make([]int32, len(tl.Allocs))
+	births := int32(0)
+	phase := 0
+	for i, e := range tl.Events {
+		for phase < len(tl.Phases) && tl.Phases[phase].First <= i {
+			list = append(list, event{phase: fmt.Sprintf("%s %d", tl.Phases[phase].Phase, tl.Phases[phase].Step)})
+			phase++
+		}
+		a := tl.Allocs[e.Alloc]
+		if a.Requested <= least {
+			continue
+		}
+		if e.Kind == timeline.Born {
+			at[e.Alloc] = births
+			births++
+			list = append(list, event{bytes: a.Requested})
+			continue
+		}
+		list = append(list, event{of: at[e.Alloc]})
+	}
+	return list
+}

@@ -1,0 +1,152 @@
+package modules
+
+import (
+	"slices"
+
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// weights is tensors by what they are for; norms of a layer are several of one
+// role, in the order of the layer.
+type weights map[model.Role][]linear
+
+// one is the only tensor of a role, or none.
+func (w weights) one(r model.Role) torch.Tensor { return w.at(r, 0).weight }
+
+// at is the module of a role by its place, or none.
+func (w weights) at(r model.Role, place int) linear {
+	if place >= len(w[r]) {
+		return linear{}
+	}
+	return w[r][place]
+}
+
+func (w weights) has(r model.Role) bool { return len(w[r]) > 0 }
+
+// place makes a parameter of every tensor with storage of its own, and finds
+// where it belongs.
+func (n *Net) place() {
+	made := make([]linear, len(n.model.Tensors))
+	fused := n.fused()
+	for i, t := range n.model.Tensors {
+		switch {
+		case t.TiedTo != model.NotTied:
+			made[i] = made[t.TiedTo]
+		case t.Role == model.RoleBuffer:
+			made[i] = linear{weight: n.m.Buffer(n.held(t).Format, t.Shape...)}
+		case fused[i] == i:
+			made[i] = n.parameter(t, fusedShape(t), i, partner(fused, i))
+		case fused[i] >= 0:
+			made[i] = made[fused[i]]
+			continue
+		default:
+			made[i] = n.parameter(t, t.Shape, i)
+		}
+		w := n.weightsOf(t)
+		w[t.Role] = append(w[t.Role], made[i])
+	}
+}
+
+// weightsOf is where a tensor belongs.
+func (n *Net) weightsOf(t model.Tensor) weights {
+	switch {
+	case t.Stack == model.NoLayer:
+		return n.outside
+	case t.Layer == model.NoLayer:
+		return n.stacks[t.Stack].own
+	}
+	return n.stacks[t.Stack].layers[t.Layer].weights
+}
+
+// fused finds the gates and ups of routed experts that the file stores apart and
+// the class holds in one parameter: the index of the gate for both, −1 elsewhere.
+func (n *Net) fused() []int {
+	list := make([]int, len(n.model.Tensors))
+	gates := map[[2]int32]int{}
+	for i, t := range n.model.Tensors {
+		list[i] = -1
+		at := [2]int32{t.Stack, t.Layer}
+		switch t.Role {
+		case model.RoleExpertGate:
+			gates[at], list[i] = i, i
+		case model.RoleExpertUp:
+			if gate, ok := gates[at]; ok {
+				list[i] = gate
+			}
+		}
+	}
+	return list
+}
+
+func partner(fused []int, gate int) int { return gate + 1 + slices.Index(fused[gate+1:], gate) }
+
+// fusedShape is gate and up of every expert in one: [experts, 2·width, in].
+func fusedShape(t model.Tensor) []int64 {
+	return []int64{t.Shape[0], 2 * t.Shape[1], t.Shape[2]}
+}
+
+// held is how a tensor is held.
+func (n *Net) held(t model.Tensor) Weight {
+	if n.o.Weight != nil {
+		return n.o.Weight(t)
+	}
+	return Weight{Format: t.Stored, Trained: n.o.Training}
+}
+
+// parameter makes one weight, what is beside it where it is saved in whole, and
+// its adapter.
+func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
+	w := n.held(t)
+	l := linear{}
+	if w.Packed {
+		l.packed = n.packed(t, w, shape)
+	} else {
+		l.weight = n.m.Parameter(w.Format, w.Trained && !w.Copied, shape...)
+		n.parameters = append(n.parameters, Parameter{l.weight, of, w.Trained && !w.Copied})
+	}
+	if w.Copied {
+		l.weight = n.m.Parameter(w.Format, true, shape...)
+		n.parameters = append(n.parameters, Parameter{l.weight, of, true})
+	}
+	if n.o.Adapter != nil {
+		if a, ok := n.o.Adapter(t); ok {
+			l.adapter = n.lowRank(a, shape)
+		}
+	}
+	return l
+}
+
+// linear is a weight and its bias, if it has one. A transposed weight is stored
+// [in, out], as GPT-2's is.
+type linear struct {
+	name         string
+	weight, bias torch.Tensor
+	packed       *torch.Packed
+	adapter      *lowRank
+	transposed   bool
+}
+
+// module is a linear layer outside the layers.
+func (w weights) module(name string, weight, bias model.Role) linear {
+	m := w.at(weight, 0)
+	m.name, m.bias = name, w.one(bias)
+	return m
+}
+
+// linear is the module of two roles of a layer.
+func (l *layer) linear(name string, weight, bias model.Role, place int) linear {
+	m := l.at(weight, place)
+	m.name, m.bias, m.transposed = name, l.at(bias, place).weight, l.transposed
+	return m
+}
+
+// storesTransposed reports a stack whose linear layers are stored [in, out].
+func (s stack) storesTransposed() bool {
+	for _, l := range s.layers {
+		if up := l.one(model.RoleUp); up.Defined() {
+			return up.Size(0) == int64(s.Width) && up.Size(1) != int64(s.Width)
+		}
+	}
+	return false
+}
