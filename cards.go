@@ -77,6 +77,10 @@ func (p *Prediction) judge(card *device.Card, accounts []account.Account, budget
 		v.Value = fit.CannotTell
 		v.Reasons = []string{"loading fits, and proves no more than that: the workload does not say what the model is to do (context, generated, sequences)"}
 	}
+	if open := p.Request.Workload.Open; v.Value == fit.Fits && len(open) > 0 {
+		v.Value = fit.CannotTell
+		v.Reasons = append(slices.Clone(open), v.Reasons...)
+	}
 	if card == nil {
 		return v
 	}

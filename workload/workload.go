@@ -186,8 +186,11 @@ type Workload struct {
 	Engine    Engine
 	Cache     CacheKind // empty for the engine's own
 	Features  []Feature
-	Host      int64             // bytes of host memory that may be used; 0 when not declared
-	Phases    []account.PhaseID // phases that the user declares; empty for those of the operation
+	// Open is settings whose bearing on sizes is not modelled, each with why: over
+	// them nothing is known to fit.
+	Open   []string
+	Host   int64             // bytes of host memory that may be used; 0 when not declared
+	Phases []account.PhaseID // phases that the user declares; empty for those of the operation
 }
 
 // Dimension is the largest declared value of a dimension over the inputs, and

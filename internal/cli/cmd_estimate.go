@@ -34,7 +34,9 @@ hangs on it is "cannot tell".
 MODEL is a folder or a file (config.json, safetensors, GGUF, torch), a name on
 the hub (org/name, org/name@revision; HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE) or a
 name of the catalogue. Only headers are read. A workload file says the same in
-YAML (docs/workload.md, "Workload files"), and flags go over it.
+YAML (docs/workload.md, "Workload files"), and flags go over it. A compose file,
+or the command that starts vLLM, behind --, is read as well: its flags, and the
+defaults of its version.
 
 With --parameters and --bits it does arithmetic for a model of which only the
 size is known: a payload of weights, and with --reserve-gib a reserve that you
@@ -44,10 +46,11 @@ assume. That is a preparation, not a proof that anything fits.`,
   floodmark estimate ./Llama-3.1-8B --context 8192 --what-if weights=int8
   floodmark estimate gpt-oss-20b --context 8192 --generated 512 --sequences 4 --engine serving --gpu h100
   floodmark estimate workload.yaml
+  floodmark estimate --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --card all
   floodmark estimate a.yaml b.yaml --share cuda:0
   floodmark estimate --parameters 7000000000 --bits 16 --reserve-gib 4`,
-		Args: takes(0, maxShared, "models or workload files"),
+		Args: takesCommand(0, maxShared, "models or workload files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
@@ -95,6 +98,13 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	}
 	if f := cmd.Flags(); f.Changed("bits") || f.Changed("reserve-gib") {
 		return nil, &usageError{err: errors.New("--bits and --reserve-gib go with --parameters")}
+	}
+	args, _, launched := behindDash(cmd, args)
+	if launched && len(args)+len(o.share) > 0 {
+		return nil, &usageError{err: errors.New("a command behind -- is the whole of what is estimated: it goes with no model and no --share")}
+	}
+	if launched {
+		args = []string{""}
 	}
 	if len(args) == 0 {
 		return nil, &usageError{err: errNoModel, hint: "name a model or a workload file, or give --parameters and --bits"}

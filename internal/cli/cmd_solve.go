@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ doubling steps.`,
   floodmark solve sequences llama-3.1-8b --context 8192 --generated 1024 --card all
   floodmark solve gpus ./Llama-3.1-70B --context 8192 --generated 1024 --sequences 32 --gpu h100
   floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
-		Args: takes(1, 2, "a field and a model"),
+		Args: takesCommand(1, 2, "a field and a model"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
@@ -65,6 +66,9 @@ doubling steps.`,
 }
 
 func (s *session) solve(cmd *cobra.Command, o *workOptions, room, grid string, args []string) (*floodmark.Solved, error) {
+	if before, _, launched := behindDash(cmd, args); launched {
+		args = append(slices.Clone(before), "") // the command stands for the model
+	}
 	if (grid != "") != (len(args) == 1) {
 		return nil, &usageError{err: errors.New("solve takes a FIELD and a MODEL, or a MODEL and --matrix"), hint: "see: floodmark solve --help"}
 	}

@@ -83,19 +83,14 @@ func completions(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"load", "generation", "training", "fine-tuning", "evaluation", "export"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// request is what the command line asks: a model, or a workload file that names
-// one, with the flags on top.
+// request is what the command line asks: a model, a workload file that names one,
+// or the command that starts an engine, with the flags on top.
 func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (floodmark.Request, error) {
-	file := &workload.File{Model: arg, Workload: workload.Workload{Mesh: workload.Single()}}
-	if isWorkloadFile(arg) {
-		var err error
-		if file, err = readWorkload(arg); err != nil {
-			return floodmark.Request{}, err
-		}
-		if file.Model == "" {
-			return floodmark.Request{}, source.InField(arg, "model", "is missing").WithHint("name the model that does the work")
-		}
+	asked, err := ask(cmd, arg)
+	if err != nil {
+		return floodmark.Request{}, err
 	}
+	file := &asked.File
 	o.over(file)
 	if err := o.apply(cmd.Flags(), &file.Workload); err != nil {
 		return floodmark.Request{}, err
@@ -115,6 +110,9 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 			return request, &usageError{err: fmt.Errorf("--weights-format: %q is no element format such as bf16 or fp16", o.weightsFormat)}
 		}
 		request.Model = m.Stated(format)
+	}
+	if err := asked.onto(&request); err != nil {
+		return request, err
 	}
 	return request, s.withAdapters(cmd.Context(), o.adapters, &request)
 }

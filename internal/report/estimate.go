@@ -23,6 +23,7 @@ func estimate(b *strings.Builder, e *record.Estimate, s Style) {
 		ranks(b, e, s)
 	}
 	warnings(b, e.Warnings, s)
+	capacity(b, e, s)
 	if e.Verdict != nil {
 		verdict(b, *e.Verdict, s)
 	}

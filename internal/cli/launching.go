@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"floodmark"
+	"floodmark/internal/launch"
+	"floodmark/internal/source"
+	"floodmark/workload"
+)
+
+// behindDash cuts arguments at "--": what stands behind it is the command by
+// which an engine is started. ok is false where there is none.
+func behindDash(cmd *cobra.Command, args []string) (before, command []string, ok bool) {
+	at := cmd.ArgsLenAtDash()
+	if at < 0 || at >= len(args) {
+		return args, nil, false
+	}
+	return args[:at], args[at:], true
+}
+
+// takesCommand is takes for arguments of which the last may be a command behind
+// "--".
+func takesCommand(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		before, command, launched := behindDash(cmd, args)
+		if launched {
+			before = append(slices.Clone(before), command[0])
+		}
+		return takes(least, most, what)(cmd, before)
+	}
+}
+
+// asked is a workload that is asked about: of a workload file, a model, or the
+// command that starts an engine.
+type asked struct {
+	workload.File
+	launch *launch.Command // nil where no command was read
+}
+
+// ask reads what an argument, or the command behind "--", asks about.
+func ask(cmd *cobra.Command, arg string) (*asked, error) {
+	if _, words, is := behindDash(cmd, cmd.Flags().Args()); is {
+		c, err := launch.Parse(words)
+		return askedBy(c, err)
+	}
+	if !isWorkloadFile(arg) {
+		return &asked{File: workload.File{Model: arg, Workload: workload.Workload{Mesh: workload.Single()}}}, nil
+	}
+	switch c, err := compose(arg); {
+	case err == nil || !errors.Is(err, launch.ErrNotCompose):
+		return askedBy(c, err)
+	}
+	file, err := readWorkload(arg)
+	if err != nil {
+		return nil, err
+	}
+	if file.Model == "" {
+		return nil, source.InField(arg, "model", "is missing").WithHint("name the model that does the work")
+	}
+	return &asked{File: *file}, nil
+}
+
+func askedBy(c *launch.Command, err error) (*asked, error) {
+	var wrong *launch.Error
+	if errors.As(err, &wrong) {
+		return nil, &usageError{err: wrong, hint: wrong.Hint}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &asked{File: workload.File{Model: c.Model, Workload: c.Workload}, launch: c}, nil
+}
+
+// mostCompose bounds what is read of a YAML file to tell what it is.
+const mostCompose = 1 << 20
+
+// compose reads a compose file. A YAML file that is none, or not there, is left to
+// the reader of workload files.
+func compose(path string) (*launch.Command, error) {
+	src, err := source.Open(path)
+	if err != nil {
+		return nil, launch.ErrNotCompose
+	}
+	defer src.Close()
+	data, err := source.ReadAll(src, mostCompose)
+	if err != nil || !launch.IsCompose(data) {
+		return nil, launch.ErrNotCompose
+	}
+	c, err := launch.Compose(data, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// onto puts what a command says beside its workload into a request: devices, what
+// it had to say, and weights that the engine packs while it loads them.
+func (a *asked) onto(r *floodmark.Request) error {
+	c := a.launch
+	if c == nil {
+		return nil
+	}
+	r.Devices = c.Devices
+	r.Warnings = append(r.Warnings, c.Warnings...)
+	b := r.Workload.Serving.Budget
+	if r.Model.Quantised != nil || b.Quantise == "" {
+		return nil
+	}
+	packed, err := r.Model.WithFormat(formatOf(b.Quantise))
+	if err != nil {
+		r.Workload.Open = append(r.Workload.Open, "--quantization "+b.Quantise+": the files are not packed so, and what the engine makes of them is not known")
+		return nil
+	}
+	r.Model = packed
+	return nil
+}
+
+// formatOf is the format of a way to pack weights while they are loaded.
+func formatOf(way string) string {
+	switch way {
+	case "bitsandbytes":
+		return "nf4"
+	case "fp8", "fp8_per_tensor", "fp8_per_block", "fbgemm_fp8":
+		return "fp8"
+	}
+	return way
+}
