@@ -55,6 +55,9 @@ func openRecord(src source.Source) (Evidence, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m, ok := document.(*record.Measurement); ok {
+		return openMeasurement(m), nil
+	}
 	return recordEvidence{document}, nil
 }
 

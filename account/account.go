@@ -108,8 +108,20 @@ type Warning struct {
 	Text string // a sentence
 }
 
+// Subject says what an account is about.
+type Subject string
+
+const (
+	// SubjectWorkload is somebody's own work; the zero Subject.
+	SubjectWorkload Subject = ""
+	// SubjectLab is the small network with which a machine's counters are tried.
+	// It is no evidence for any workload.
+	SubjectLab Subject = "lab"
+)
+
 // Account is what a class of equal ranks holds, phase by phase.
 type Account struct {
+	Subject  Subject
 	Ranks    []int // the ranks that it speaks for; the first stands for them
 	Device   int   // ordinal, −1 when it is not known which
 	Terms    []Term

@@ -103,6 +103,10 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 	if !ok {
 		return answer
 	}
+	if a.Subject == account.SubjectLab {
+		answer.Reasons = []string{"the lab's small network is no evidence for a workload: measure the workload itself"}
+		return answer
+	}
 	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
 		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), hasOpen(phase)}

@@ -17,6 +17,7 @@ const (
 	KindSnapshot    Kind = "snapshot"
 	KindReplay      Kind = "replay"
 	KindLog         Kind = "log"
+	KindMeasurement Kind = "measurement"
 	KindComparison  Kind = "comparison"
 	KindGPUs        Kind = "gpus"
 	KindEnvironment Kind = "environment"

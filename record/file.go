@@ -141,6 +141,8 @@ func New(kind Kind) any {
 		return &Replay{}
 	case KindLog:
 		return &Log{}
+	case KindMeasurement:
+		return &Measurement{}
 	case KindComparison:
 		return &Comparison{}
 	case KindGPUs:
@@ -155,5 +157,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindComparison, KindGPUs, KindEnvironment, KindError}
+	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindMeasurement, KindComparison, KindGPUs, KindEnvironment, KindError}
 }

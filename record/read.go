@@ -152,6 +152,8 @@ func required(kind Kind) []string {
 		return []string{"source", "devices"}
 	case KindLog:
 		return []string{"source", "components"}
+	case KindMeasurement:
+		return []string{"subject", "series", "phases"}
 	case KindComparison:
 		return []string{"a", "b", "rows", "totals"}
 	case KindGPUs:

@@ -24,14 +24,15 @@ func main() {
 func environment() cli.Env {
 	stdout := int(os.Stdout.Fd())
 	env := cli.Env{
-		Args:     os.Args[1:],
-		Stdin:    os.Stdin,
-		Stdout:   os.Stdout,
-		Stderr:   os.Stderr,
-		Getenv:   os.Getenv,
-		Environ:  os.Environ(),
-		Terminal: term.IsTerminal(stdout),
-		Version:  version(),
+		Args:        os.Args[1:],
+		Stdin:       os.Stdin,
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+		Getenv:      os.Getenv,
+		Environ:     os.Environ(),
+		Terminal:    term.IsTerminal(stdout),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Version:     version(),
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		env.Home = home

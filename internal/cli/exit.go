@@ -21,6 +21,7 @@ const (
 	exitCannotTell   = 4   // cannot tell
 	exitDiffers      = 5   // differs beyond the tolerance
 	exitUsage        = 64  // usage
+	exitOwnFailure   = 125 // measure beside a program: measuring itself failed
 	exitInterrupted  = 130 // interrupted
 	exitStatusHeader = `
 EXIT STATUS
@@ -31,6 +32,8 @@ EXIT STATUS
    4  cannot tell
    5  differs beyond the tolerance
   64  the command line is wrong
+ 125  measure beside a program: measuring failed; 126, 127: the program cannot be
+      started; anything else is the program's own status
  130  interrupted
 `
 )
@@ -73,7 +76,14 @@ func classify(err error) (code string, exit int) {
 	var layout *parallel.NotSupportedError
 	var settings *floodmark.SettingsError
 	var device *environment.DeviceNameError
+	var own *ownError
+	var impossible *floodmark.ImpossibleError
 	switch {
+	case errors.As(err, &own):
+		code, _ = classify(own.err)
+		return code, own.status()
+	case errors.As(err, &impossible):
+		return "impossible", exitImpossible
 	case errors.Is(err, errInterrupted):
 		return "interrupted", exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &settings), errors.As(err, &device):

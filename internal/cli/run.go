@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,7 @@ type Env struct {
 	Environ        []string // "NAME=value", for the programs that are started
 	Home           string   // the person's folder; may be empty
 	Terminal       bool     // standard output is a terminal
+	ErrTerminal    bool     // standard error is one
 	Columns        int      // its width; 0 when unknown
 	Version        string
 }
@@ -47,7 +49,12 @@ func Run(ctx context.Context, env Env) (exit int) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// A result file that was begun is written whole.
+		// A result file that was begun is written whole, and a program that was
+		// started is waited for: it got the signal too, and says how it ended.
+		if s.outlives.Load() {
+			err = <-done
+			break
+		}
 		s.writing.Lock()
 		err = errInterrupted
 	}
@@ -57,7 +64,7 @@ func Run(ctx context.Context, env Env) (exit int) {
 		return exitDone
 	case errors.As(err, &verdict):
 		return verdict.code
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !s.outlives.Load():
 		err = errInterrupted
 	}
 	return s.fail(err)
@@ -122,8 +129,17 @@ type session struct {
 
 	everyRank bool // of an estimate, all ranks are listed
 
-	jsonErrors bool       // as json, before any flag is parsed
-	writing    sync.Mutex // held while a result file is written
+	jsonErrors bool        // as json, before any flag is parsed
+	writing    sync.Mutex  // held while a result file is written
+	outlives   atomic.Bool // a program runs that is waited for, whatever happens
+}
+
+// outlive makes the run wait for a program that it starts, and for its record.
+func (s *session) outlive() { s.outlives.Store(true) }
+
+// colors reports whether somebody asked for none.
+func (s *session) colors() bool {
+	return s.env.Getenv("NO_COLOR") == "" && s.env.Getenv("TERM") != "dumb"
 }
 
 // fail reports an error and returns its exit code.
@@ -173,7 +189,7 @@ func (s *session) write(path string, content func(io.Writer) error) error {
 }
 
 func (s *session) style() (report.Style, error) {
-	style := report.Style{Width: s.columns(), Color: s.env.Terminal && s.env.Getenv("NO_COLOR") == "" && s.env.Getenv("TERM") != "dumb", EveryRank: s.everyRank}
+	style := report.Style{Width: s.columns(), Color: s.env.Terminal && s.colors(), EveryRank: s.everyRank}
 	if s.unit == "" {
 		return style, nil
 	}
@@ -230,7 +246,7 @@ which bytes it was.`,
 	newFileFlag(flags, &s.output, "output", "o", "also write the record to this new `file`; an existing one is never overwritten")
 	textFlag(flags, &s.unit, "unit", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newCompare(s), newGPUs(s), newEnvironment(s), newCompletion())
+	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newMeasure(s), newCompare(s), newGPUs(s), newEnvironment(s), newCompletion())
 	return root
 }
 

@@ -41,6 +41,8 @@ func Text(w io.Writer, document any, s Style) error {
 		comparison(&b, shown(d), s)
 	case *record.Log:
 		log(&b, shown(d), s)
+	case *record.Measurement:
+		measurement(&b, shown(d), s)
 	case *record.GPUs:
 		gpus(&b, shown(d), s)
 	case *record.Environment:
