@@ -58,9 +58,25 @@ func (m *Measurement) Check() {
 		m.Warnings = append(m.Warnings, contradictions(p)...)
 	}
 	m.Warnings = append(m.Warnings, m.absent()...)
-	if w := m.notCold(); w != nil {
-		m.Warnings = append(m.Warnings, *w)
+	for _, w := range []*account.Warning{m.notCold(), m.noUpdate()} {
+		if w != nil {
+			m.Warnings = append(m.Warnings, *w)
+		}
 	}
+}
+
+// noUpdate tells of a training of which no update was seen: the optimizer
+// allocates its states in the first one.
+func (m *Measurement) noUpdate() *account.Warning {
+	backward, update := false, false
+	for _, p := range m.Phases {
+		backward = backward || p.ID == account.PhaseBackward
+		update = update || p.ID == account.PhaseOptimizerStep && p.Status == Completed
+	}
+	if !backward || update {
+		return nil
+	}
+	return &account.Warning{Code: "optimizer_states_not_observed", Text: "no update of the optimizer was seen to its end, so its states are in no figure here"}
 }
 
 // absent are the ranks that never said anything or stopped in the middle.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -58,9 +59,6 @@ locates a peak, and one with --no-phases verifies it.`,
 			"  floodmark measure --output run.json -- python train.py\n  floodmark measure --no-phases --output verify.json -- torchrun --nproc_per_node 2 train.py",
 		Args: measureArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.ready(); err != nil {
-				return err
-			}
 			if cmd.ArgsLenAtDash() < 0 {
 				return s.measureLab(o)
 			}
@@ -118,6 +116,9 @@ func measureArgs(cmd *cobra.Command, args []string) error {
 func (s *session) measureLab(o *measureOptions) error {
 	o.lab.Batch, o.lab.Context, o.lab.Width = int64(o.batch), int64(o.context), int64(o.width)
 	o.lab.Environment = s.env.Environ
+	if err := s.ready(); err != nil {
+		return err
+	}
 	s.outlive()
 	reserved, err := s.reserve(floodmark.Pending(measurement.Lab, s.tool))
 	if err != nil {
@@ -185,7 +186,7 @@ func firstOf(words []string) (string, error) {
 }
 
 func (s *session) run(r floodmark.ProgramRequest, quiet bool) (status int, err error) {
-	if err := floodmark.Startable(r.Args[0]); err != nil {
+	if err := cmp.Or(s.ready(), floodmark.Startable(r.Args[0])); err != nil {
 		return 0, err
 	}
 	s.outlive()
@@ -262,6 +263,9 @@ func (e *ownError) status() int {
 	var start *floodmark.NotStartedError
 	if errors.As(e.err, &start) {
 		return start.Status
+	}
+	if _, exit := classify(e.err); exit == exitUsage {
+		return exit
 	}
 	return exitOwnFailure
 }

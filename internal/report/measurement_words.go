@@ -61,7 +61,7 @@ func marks(p record.MeasuredPhase) string {
 	if p.Error != nil {
 		words = append(words, *p.Error)
 	}
-	if p.Inferred {
+	if p.Inferred && (p.Note == nil || !strings.HasPrefix(*p.Note, "inferred")) {
 		words = append(words, "inferred")
 	}
 	if p.Pass != nil && *p.Pass == "first" {
