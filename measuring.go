@@ -1,11 +1,13 @@
 package floodmark
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 
+	"floodmark/device/machine"
 	"floodmark/dtype"
 	"floodmark/internal/probe"
 	"floodmark/measurement"
@@ -75,8 +77,10 @@ func Measure(r ProgramRequest) (*Measured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the readings: %w", err)
 	}
+	cards := machine.Open(context.Background())
+	defer cards.Close()
 	program := probe.Program{Args: r.Args, Env: r.Environment, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr}
-	m, err := probe.Measure(spool, program, probe.Settings{NoPhases: r.NoPhases, Steps: r.Steps, Snapshot: r.Snapshot, Budget: r.Budget, First: r.First, Outside: outside()})
+	m, err := probe.Measure(spool, program, probe.Settings{NoPhases: r.NoPhases, Steps: r.Steps, Snapshot: r.Snapshot, Budget: r.Budget, First: r.First, Outside: cards})
 	if err != nil {
 		spool.Remove()
 		return nil, err
@@ -100,8 +104,10 @@ func MeasureLab(r LabRequest) (*Measured, error) {
 	if r.Python == "" {
 		r.Python = probe.Interpreter("python3", "python")
 	}
+	cards := machine.Open(context.Background())
+	defer cards.Close()
 	m, err := probe.MeasureLab(spool, probe.Lab{Python: r.Python, Device: r.Device, Batch: r.Batch, Context: r.Context, Width: r.Width,
-		Dtype: r.Dtype, Warmup: r.Warmup, Repeats: r.Repeats, Train: r.Train}, r.Environment, outside())
+		Dtype: r.Dtype, Warmup: r.Warmup, Repeats: r.Repeats, Train: r.Train}, r.Environment, cards)
 	if err != nil {
 		spool.Remove()
 		return nil, err
@@ -144,7 +150,3 @@ func Pending(subject measurement.Subject, tool record.Tool) any {
 	m.Lost("the run went on when this was written, and nothing was read: if it is over, the measuring was killed before it could write its readings, which are under " + probe.SpoolPattern())
 	return measurementEvidence{m}.Record(tool)
 }
-
-// outside reads devices and processes from outside the program; nil where this
-// machine has nobody to ask.
-func outside() probe.Outside { return nil }

@@ -29,6 +29,7 @@ type line struct {
 	Device    json.RawMessage `json:"device"` // an ordinal; the lab's own is a text
 	Name      string          `json:"name"`
 	UUID      string          `json:"uuid"`
+	PCI       string          `json:"pci"`
 	Total     *int64          `json:"total_bytes"`
 	Allocator *allocatorLine  `json:"allocator"`
 

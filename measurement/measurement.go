@@ -46,6 +46,7 @@ type Version struct{ Name, Version string }
 type Device struct {
 	Index      int
 	Name, UUID string
+	PCI        string // 00000000:01:00.0, in lower case
 	TotalBytes *int64 // as the runtime reports it
 }
 

@@ -187,7 +187,7 @@ func (s *reading) torch(l *line) {
 }
 
 func (s *reading) device(l *line) {
-	d := Device{Name: l.Name, UUID: l.UUID, TotalBytes: natural(l.Total)}
+	d := Device{Name: l.Name, UUID: l.UUID, PCI: strings.ToLower(l.PCI), TotalBytes: natural(l.Total)}
 	if json.Unmarshal(l.Device, &d.Index) != nil || d.Index < 0 {
 		return
 	}

@@ -1,11 +1,10 @@
 package probe
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
-	"floodmark/account"
+	"floodmark/device"
 	"floodmark/measurement"
 )
 
@@ -14,7 +13,7 @@ import (
 // number, as it does within containers, has no sample and says why.
 func (s *Sampler) Attach(m *measurement.Measurement) {
 	host, _ := os.Hostname()
-	devices := newMapping(s.uuids, m.Environment.Devices)
+	devices := newMapping(s.reader.Devices(), m.Environment.Devices)
 	for i := range m.Phases {
 		p := &m.Phases[i]
 		if p.Device < 0 {
@@ -25,29 +24,19 @@ func (s *Sampler) Attach(m *measurement.Measurement) {
 			p.Sampled.Why = "it ran on another host"
 			continue
 		}
-		device, why := devices.physical(p.Device)
+		index, why := devices.physical(p.Device)
 		if why != "" {
 			p.Sampled.Why = why
 			continue
 		}
-		s.attach(p, device, process.PID)
+		s.attach(p, index, process.PID)
 	}
-}
-
-// doubts tells of a driver that could not be asked.
-func (s *Sampler) doubts() []account.Warning {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == nil {
-		return nil
-	}
-	return []account.Warning{{Code: "not_sampled", Text: "the driver could not be asked from outside at times: " + s.failed.Error()}}
 }
 
 // attach looks up one phase. A phase that is shorter than the time between two
 // samples may have none.
 func (s *Sampler) attach(p *measurement.Phase, device, pid int) {
-	p.Sampled.Count = s.count(p.Began, p.Ended)
+	p.Sampled.Count = s.count(device, p.Began, p.Ended)
 	p.Sampled.Device = s.highest(holder{device, 0}, p.Began, p.Ended)
 	p.Sampled.Process = s.highest(holder{device, pid}, p.Began, p.Ended)
 	p.End.Process = s.around(holder{device, pid}, p.Ended)
@@ -58,7 +47,7 @@ func (s *Sampler) attach(p *measurement.Phase, device, pid int) {
 	case p.Sampled.Count == 0:
 		p.Sampled.Why = "no sample fell into the phase"
 	case !this && any:
-		p.Sampled.Why = fmt.Sprintf("the driver lists other processes and not %d: in a container the numbers of processes differ", pid)
+		p.Sampled.Why = "the driver lists other processes and not this one, as it does in a container, where the numbers of processes differ"
 	case !this:
 		p.Sampled.Why = "the driver lists no processes here, as in a container"
 	default:
@@ -69,7 +58,7 @@ func (s *Sampler) attach(p *measurement.Phase, device, pid int) {
 // around is what a holder had at a moment, where the samples before and after it
 // say the same; nil where they do not.
 func (s *Sampler) around(h holder, at int64) *int64 {
-	before, after, known := s.neighbours(at)
+	before, after, known := s.neighbours(h.device, at)
 	if !known {
 		return nil
 	}
@@ -86,14 +75,14 @@ type mapping struct {
 	only      int // the one device of the machine; −1 where there are several
 }
 
-func newMapping(uuids map[int]string, devices []measurement.Device) mapping {
+func newMapping(machine []device.Device, seen []measurement.Device) mapping {
 	m := mapping{byOrdinal: map[int]int{}, only: -1}
-	for index, uuid := range uuids {
-		if len(uuids) == 1 {
-			m.only = index
-		}
-		for _, d := range devices {
-			if uuid != "" && bare(d.UUID) == bare(uuid) {
+	if len(machine) == 1 {
+		m.only = 0
+	}
+	for index, of := range machine {
+		for _, d := range seen {
+			if of.UUID != "" && bare(d.UUID) == bare(of.UUID) || of.PCI != "" && of.Partition == nil && slot(d.PCI) == slot(of.PCI) {
 				m.byOrdinal[d.Index] = index
 			}
 		}
@@ -107,6 +96,10 @@ func bare(uuid string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(uuid, "gpu-"), "mig-")
 }
 
+// slot is a place on the bus without its domain's leading zeros, which NVML
+// writes with eight digits and others with four.
+func slot(pci string) string { return strings.TrimLeft(strings.ToLower(pci), "0") }
+
 func (m mapping) physical(ordinal int) (index int, why string) {
 	if index, ok := m.byOrdinal[ordinal]; ok {
 		return index, ""
@@ -114,5 +107,5 @@ func (m mapping) physical(ordinal int) (index int, why string) {
 	if m.only >= 0 {
 		return m.only, ""
 	}
-	return 0, "it is not known which device of the driver this is: neither side gave a UUID"
+	return 0, "it is not known which device of the driver this is: no UUID and no place on the bus is known to both"
 }

@@ -6,17 +6,18 @@ import (
 	"os/exec"
 	"strings"
 
+	"floodmark/device"
 	"floodmark/measurement"
 )
 
 // Settings are what a program is measured with.
 type Settings struct {
-	NoPhases bool    // the verifying run
-	Steps    int     // delimit phases in so many optimizer steps; 0 for all
-	Snapshot string  // folder for a snapshot when memory runs out
-	Budget   int64   // stop where so many bytes cannot hold; 0 for none
-	First    string  // save, evaluation: run them once after the first step
-	Outside  Outside // nil where nobody can be asked
+	NoPhases bool          // the verifying run
+	Steps    int           // delimit phases in so many optimizer steps; 0 for all
+	Snapshot string        // folder for a snapshot when memory runs out
+	Budget   int64         // stop where so many bytes cannot hold; 0 for none
+	First    string        // save, evaluation: run them once after the first step
+	Outside  device.Reader // nil where nobody can be asked
 }
 
 // variables are the settings as the Python file takes them.
@@ -73,9 +74,9 @@ func unheard(args []string) string {
 }
 
 // observe runs a program with the sampler beside it and merges what was written.
-func observe(spool *Spool, p Program, outside Outside, subject measurement.Subject) (*measurement.Measurement, []*measurement.Stream, error) {
+func observe(spool *Spool, p Program, outside device.Reader, subject measurement.Subject) (*measurement.Measurement, []*measurement.Stream, error) {
 	var sampler *Sampler
-	if outside != nil {
+	if outside != nil && len(outside.Devices()) > 0 {
 		sampler = Sample(outside, SampleInterval)
 	}
 	ended, err := p.Run()
@@ -94,7 +95,6 @@ func observe(spool *Spool, p Program, outside Outside, subject measurement.Subje
 	if sampler != nil {
 		m.Policy.SampleInterval = SampleInterval
 		sampler.Attach(m)
-		m.Warnings = append(m.Warnings, sampler.doubts()...)
 	}
 	return m, streams, nil
 }
@@ -127,14 +127,14 @@ type ImpossibleError struct {
 
 func (e *ImpossibleError) Error() string {
 	text := "nothing can be measured here: " + e.Missing + " is missing"
-	if e.Detail != "" {
-		text += " (" + e.Detail + ")"
+	if detail := strings.TrimPrefix(e.Detail, e.Missing+" is missing: "); detail != "" {
+		text += " (" + detail + ")"
 	}
 	return text
 }
 
 // MeasureLab runs the lab in a process of its own. It never runs on a CPU.
-func MeasureLab(spool *Spool, l Lab, environment []string, outside Outside) (*measurement.Measurement, error) {
+func MeasureLab(spool *Spool, l Lab, environment []string, outside device.Reader) (*measurement.Measurement, error) {
 	var complaint tail
 	p := Program{Args: l.args(spool.Script()), Env: spool.Observed(environment), Stdout: &complaint, Stderr: &complaint}
 	m, streams, err := observe(spool, p, outside, measurement.Lab)
