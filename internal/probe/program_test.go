@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func run(t *testing.T, stdin string, args ...string) (Ended, string, error) {
+func runProgram(t *testing.T, stdin string, args ...string) (Ended, string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	ended, err := Program{Args: args, Env: os.Environ(), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out}.Run()
@@ -36,7 +36,7 @@ func TestProgramIsItsOwn(t *testing.T) {
 		{"another folder", "", []string{"sh", "-c", "cd / && pwd"}, 0, "/\n"},
 		{"closed descriptors", "", []string{"sh", "-c", "exec 0<&- 1>&- 2>&- 3>&-; exit 6"}, 6, ""},
 	} {
-		ended, out, err := run(t, c.stdin, c.args...)
+		ended, out, err := runProgram(t, c.stdin, c.args...)
 		if err != nil || ended.Status != c.status || out != c.out {
 			t.Errorf("%s: status %d and %q with %v, want %d and %q", c.name, ended.Status, out, err, c.status, c.out)
 		}
@@ -44,7 +44,7 @@ func TestProgramIsItsOwn(t *testing.T) {
 }
 
 func TestProgramThatCannotStart(t *testing.T) {
-	_, _, err := run(t, "", "no-such-program")
+	_, _, err := runProgram(t, "", "no-such-program")
 	var start *NotStartedError
 	if !errors.As(err, &start) || start.Status != StatusNotFound {
 		t.Errorf("got %v", err)

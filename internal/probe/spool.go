@@ -76,7 +76,7 @@ func (s *Spool) Read() ([]*measurement.Stream, error) {
 		if !strings.HasSuffix(e.Name(), ".jsonl") {
 			continue
 		}
-		stream, err := readStream(filepath.Join(s.Streams(), e.Name()))
+		stream, err := openStream(filepath.Join(s.Streams(), e.Name()))
 		if err != nil {
 			continue // a process that was killed before its first line
 		}
@@ -85,7 +85,7 @@ func (s *Spool) Read() ([]*measurement.Stream, error) {
 	return list, nil
 }
 
-func readStream(path string) (*measurement.Stream, error) {
+func openStream(path string) (*measurement.Stream, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

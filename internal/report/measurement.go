@@ -167,8 +167,8 @@ func counterTable(phases []record.MeasuredPhase, unit bytesize.Unit) *grid {
 		{title: "reserved start", align: right}, {title: "peak", align: right}, {title: "end", align: right}}}
 	for _, p := range phases {
 		table.row(phaseRowName(p),
-			exactly(p.Start.AllocatedBytes, unit), quantity{p.Peak.AllocatedBytes, p.Peak.AllocatedLowBytes, p.Peak.AllocatedHighBytes}.number(unit), exactly(p.End.AllocatedBytes, unit),
-			exactly(p.Start.ReservedBytes, unit), quantity{p.Peak.ReservedBytes, p.Peak.ReservedLowBytes, p.Peak.ReservedHighBytes}.number(unit), exactly(p.End.ReservedBytes, unit))
+			exactBytes(p.Start.AllocatedBytes, unit), quantity{p.Peak.AllocatedBytes, p.Peak.AllocatedLowBytes, p.Peak.AllocatedHighBytes}.number(unit), exactBytes(p.End.AllocatedBytes, unit),
+			exactBytes(p.Start.ReservedBytes, unit), quantity{p.Peak.ReservedBytes, p.Peak.ReservedLowBytes, p.Peak.ReservedHighBytes}.number(unit), exactBytes(p.End.ReservedBytes, unit))
 	}
 	return table
 }
@@ -183,12 +183,12 @@ func checkpointTable(phases []record.MeasuredPhase, unit bytesize.Unit) *grid {
 			n := *p.End.AllocatedBytes - *p.Start.AllocatedBytes
 			difference = signed(&n, unit)
 		}
-		table.row(phaseRowName(p), difference, exactly(p.End.DeviceBytes, unit), exactly(p.End.ProcessBytes, unit), phaseTime(p), marks(p))
+		table.row(phaseRowName(p), difference, exactBytes(p.End.DeviceBytes, unit), exactBytes(p.End.ProcessBytes, unit), phaseTime(p), marks(p))
 	}
 	return table
 }
 
-func exactly(n *int64, unit bytesize.Unit) string { return quantity{exact: n}.number(unit) }
+func exactBytes(n *int64, unit bytesize.Unit) string { return quantity{exact: n}.number(unit) }
 
 func placeName(g measuredGroup, d *record.Measurement) string {
 	var words []string
