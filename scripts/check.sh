@@ -30,6 +30,7 @@ tests() {
 
 step 'gofmt' unformatted
 step 'go vet' go vet -tags integration ./...
+step 'go vet of the static build' go vet -tags nonvml ./device/... ./cmd/...
 step 'staticcheck' go tool -modfile=tools/go.mod staticcheck ./...
 step 'go mod tidy' go mod tidy -diff
 step 'tools: go mod tidy' go -C tools mod tidy -diff
@@ -39,7 +40,7 @@ if [ -z "$(race)" ]; then
 	skipped 'race detector' 'install a C compiler (apt-get install gcc libc6-dev)'
 fi
 tallied 'go test' tests
-step 'arm64 and amd64, under 15 MB' scripts/cross.sh
+step 'arm64 and amd64, with and without NVML, under 15 MB' scripts/cross.sh
 step 'the same output twice' scripts/deterministic.sh
 
 counts check
