@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each is one line of shell or one script, so
 # that it also runs where make is not installed.
 .DEFAULT_GOAL := help
-.PHONY: help build check test integration fuzz oracles update clean
+.PHONY: help build static check test integration fuzz oracles update clean
 
 ORACLES ?= ../shared
 SECONDS ?= 20
@@ -11,6 +11,9 @@ help: ## list the targets
 
 build: ## the program, as bin/floodmark
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/floodmark ./cmd/floodmark
+
+static: ## the program without NVML, as bin/floodmark: one static file
+	CGO_ENABLED=0 go build -tags nonvml -trimpath -ldflags '-s -w' -o bin/floodmark ./cmd/floodmark
 
 check: ## everything a change must pass, in under two minutes
 	@scripts/check.sh

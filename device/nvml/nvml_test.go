@@ -269,3 +269,16 @@ func TestHangs(t *testing.T) {
 		t.Errorf("the next reading: %+v", m)
 	}
 }
+
+// BenchmarkRead is one sample of a card with an owner, less the real library's
+// own time.
+func BenchmarkRead(b *testing.B) {
+	r, err := open(context.Background(), []string{fakenvml.Build(b, twoCards)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	for b.Loop() {
+		r.Read(context.Background(), 0)
+	}
+}
