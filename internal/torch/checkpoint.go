@@ -12,6 +12,7 @@ func (m *Machine) Checkpoint(reentrant bool, run func(args []Tensor) Tensor, arg
 	r := &recompute{run: run, format: m.casts.format, module: m.sites.module}
 	for _, a := range args {
 		r.args = append(r.args, retain(a.impl))
+		m.keptForBackward(a.storage)
 	}
 	var out Tensor
 	if reentrant {
