@@ -9,7 +9,8 @@ import (
 // Einsum is torch.einsum of two operands, of which labels that both have and the
 // result has not are summed: views, one bmm, and copies where strides forbid a
 // view (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/Linear.cpp,
-// einsum and sumproduct_pair). Worked example: "bsd,od->bso".
+// einsum and sumproduct_pair); where nothing is summed, a product. Worked example:
+// "bsd,od->bso".
 func (m *Machine) Einsum(equation string, x, y Tensor) Tensor {
 	to := m.castsTo(lower, x.impl, y.impl)
 	a, b := m.eased(x.impl, to), m.eased(y.impl, to)
@@ -36,7 +37,12 @@ func (m *Machine) einsum(equation string, a, b *impl) *impl {
 		return retain(a)
 	}
 	x, y := m.aligned(a, left, labels), m.aligned(b, right, labels)
-	r := m.sumProduct(x, y, len(out))
+	var r *impl
+	if len(out) == len(labels) {
+		r = m.binaryOp(&m.binaries[Mul], x, y)
+	} else {
+		r = m.sumProduct(x, y, len(out))
+	}
 	m.drop(x, y)
 	return r
 }

@@ -239,5 +239,11 @@ func recordedFiles() []recordedFile {
 			"github.com/MAGMA27/assignment2-systems at 15883f2b1d6bc52439d8935e280bce430151f361, memory_snapshot.pickle; MIT by its text"},
 		recordedFile{"silmont2000", "silmont2000__assignment2-systems/mem_snapshot.pickle",
 			"github.com/silmont2000/assignment2-systems at 75d09aad44d65bcf350114d4beaf1d3a7cde42db, mem_snapshot.pickle; MIT by its text"},
+		recordedFile{"nothanmin_training", "nothanmin__assignment2-systems/memory_snapshot.pickle",
+			"github.com/notHanmin/assignment2-systems at 33be88e6487892dd486fcbc60d84fa5fdc2d3a5f, memory_snapshot.pickle; MIT by its text"},
+		recordedFile{"nothanmin_forward", "nothanmin__assignment2-systems/memory_snapshot_forward_without_mixed.pickle",
+			"github.com/notHanmin/assignment2-systems at bbd29721256d92c17fed399bf8458b50ca221046, memory_snapshot_forward_without_mixed.pickle; MIT by its text"},
+		recordedFile{"nothanmin_forward_mixed", "nothanmin__assignment2-systems/memory_snapshot_forward.pickle",
+			"github.com/notHanmin/assignment2-systems at bbd29721256d92c17fed399bf8458b50ca221046, memory_snapshot_forward.pickle; MIT by its text"},
 	)
 }

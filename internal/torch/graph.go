@@ -40,6 +40,8 @@ type node struct {
 	leaf     *impl          // of AccumulateGrad: a reference
 	packed   *Packed        // a weight that backward unpacks
 
+	assigned *[2]impl // of an assignment: what it wrote into, and the part, by shape and layout
+
 	program    *recompute // the checkpoint that it is part of
 	firstSaved int32      // where what it saves stands in the list of the checkpoint
 

@@ -39,7 +39,8 @@ func (m *Machine) rows(op string, table, ids *impl) *impl {
 }
 
 // indexBackward puts the gradient into zeros of the whole table. On CUDA the ids
-// are sorted first: five buffers of 8 bytes an id, and scratch of the sort
+// are sorted first: five buffers of 8 bytes an id, a copy of a gradient that is
+// not contiguous, and scratch of the sort
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/cuda/Indexing.cu,
 // index_put_with_sort_kernel).
 func indexBackward(p *pass) {
@@ -51,13 +52,16 @@ func indexBackward(p *pass) {
 		remainder := m.bufferOf(8 * ids)
 		linear := m.bufferOf(8 * ids)
 		m.free(remainder)
+		values := m.inOrderGradient(p.grad(), "_index_put_impl_")
 		sorted := m.bufferOf(8 * ids)
 		original := m.bufferOf(8 * ids)
 		arange := m.bufferOf(8 * ids)
 		m.free(m.bufferOf(m.device.sortScratch(ids)))
-		for _, s := range []*storage{arange, original, sorted, linear} {
-			m.free(s)
-		}
+		m.free(arange)
+		m.free(original)
+		m.free(sorted)
+		m.drop(values)
+		m.free(linear)
 	}
 	p.give(0, table)
 }

@@ -239,51 +239,10 @@ func (m *Machine) Slice(x Tensor, dim int, from, to int64) Tensor {
 func (m *Machine) SliceEvery(x Tensor, dim int, step int64) Tensor {
 	n := m.viewNode("SliceBackward0", zerosBackward, x.impl)
 	v := m.view(x.impl)
-	d := x.wrap(dim)
-	v.size[d] /= step
-	v.stride[d] *= step
+	v.every(x.wrap(dim), step)
 	attach(n, v)
 	m.consume(x)
 	return result(v)
-}
-
-// AssignSlice writes a tensor into a part of a dimension of another, as
-// x[..., from:to] = y or a copy_ into that view does. Its backward makes the
-// gradient of x anew, and a copy of the part for y
-// (https://github.com/pytorch/pytorch/blob/v2.9.0/torch/csrc/autograd/functions/tensor.cpp,
-// CopySlices).
-func (m *Machine) AssignSlice(x Tensor, dim int, from, to int64, y Tensor) {
-	if m.wants(x.impl, y.impl) {
-		n := m.record("CopySlices", copySlicesBackward, x.impl, y.impl)
-		n.ints, n.n = x.size, x.dims
-		n.ints[x.wrap(dim)] = to - from
-		if x.node != nil {
-			m.unlink(x.node)
-			x.node = nil
-		}
-		n.computes(x.impl)
-	}
-	m.consume(y)
-}
-
-func copySlicesBackward(p *pass) {
-	m := p.m
-	m.sites.op = "new_empty_strided"
-	whole := m.emptyLike(p.grad().dtype, p.grad())
-	m.sites.op = "clone"
-	part := m.empty(p.grad().dtype, p.n.ints[:p.n.n])
-	if p.needs(0) {
-		m.sites.op = "zeros_like"
-		m.drop(m.empty(part.dtype, part.Shape()))
-		p.out[0] = whole
-	} else {
-		m.drop(whole)
-	}
-	if p.needs(1) {
-		p.out[1] = part
-	} else {
-		m.drop(part)
-	}
 }
 
 // Select is x[..., at, ...]: a view without the dimension.
