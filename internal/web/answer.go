@@ -1,0 +1,125 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// allowed is the commands that a page may run: those that only read.
+func allowed() []string { return []string{"estimate", "solve", "explain", "replay", "compare", "gpus", "decide"} }
+
+// writes is the flags by which such a command would make a file.
+func writes() []string { return []string{"--output", "-o", "--html", "--markdown"} }
+
+// answer runs a command and gives its record. The exit code is in a header, since
+// "does not fit" is an answer and no error.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Args []string `json:"args"`
+	}
+	if err := decode(w, r, &request); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if err := harmless(request.Args); err != nil {
+		refuse(w, http.StatusForbidden, err.Error())
+		return
+	}
+	select {
+	case s.answers <- struct{}{}:
+		defer func() { <-s.answers }()
+	case <-r.Context().Done():
+		return
+	}
+	document, exit := s.options.Answer(r.Context(), request.Args)
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("X-Exit-Code", strconv.Itoa(exit))
+	_, _ = w.Write(document)
+}
+
+// harmless refuses what would do more than read.
+func harmless(args []string) error {
+	if len(args) == 0 || !slices.Contains(allowed(), args[0]) {
+		return fmt.Errorf("a page runs one of %s", strings.Join(allowed(), ", "))
+	}
+	for _, arg := range args[1:] {
+		name, _, _ := strings.Cut(arg, "=")
+		for _, flag := range writes() {
+			// A short flag takes its value without a space too.
+			if name == flag || (len(flag) == 2 && strings.HasPrefix(arg, flag)) {
+				return fmt.Errorf("a page makes no files: %s", flag)
+			}
+		}
+	}
+	return nil
+}
+
+// decode reads a small JSON request.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {
+		return fmt.Errorf("a request is application/json, not %.40q", kind)
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the request is malformed: %w", err)
+	}
+	return nil
+}
+
+// upload keeps a file that the browser sends, and gives the path under which
+// commands read it. It lives as long as the server.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
+	name := filepath.Base(r.URL.Query().Get("name"))
+	if r.ContentLength > s.options.MaxUpload {
+		refuse(w, http.StatusRequestEntityTooLarge, tooLarge(s.options.MaxUpload))
+		return
+	}
+	path, err := s.traces.keep(name, http.MaxBytesReader(w, r.Body, s.options.MaxUpload))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		refuse(w, http.StatusRequestEntityTooLarge, tooLarge(s.options.MaxUpload))
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, err.Error())
+	default:
+		send(w, http.StatusOK, map[string]string{"path": path})
+	}
+}
+
+func tooLarge(most int64) string {
+	return fmt.Sprintf("the file is larger than %d MiB; start floodmark serve with its path instead", most>>20)
+}
+
+// keep writes an upload into the server's own folder.
+func (t *traces) keep(name string, body io.Reader) (string, error) {
+	dir, err := t.folder()
+	if err != nil {
+		return "", err
+	}
+	own, err := os.MkdirTemp(dir, "upload-")
+	if err != nil {
+		return "", err
+	}
+	if name == "." || name == string(filepath.Separator) || name == ".." {
+		name = "upload"
+	}
+	f, err := os.OpenFile(filepath.Join(own, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.RemoveAll(own)
+		return "", err
+	}
+	return f.Name(), nil
+}
