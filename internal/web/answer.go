@@ -14,7 +14,9 @@ import (
 )
 
 // allowed is the commands that a page may run: those that only read.
-func allowed() []string { return []string{"estimate", "solve", "explain", "replay", "compare", "gpus", "decide"} }
+func allowed() []string {
+	return []string{"estimate", "solve", "explain", "replay", "compare", "gpus", "decide"}
+}
 
 // writes is the flags by which such a command would make a file.
 func writes() []string { return []string{"--output", "-o", "--html", "--markdown"} }

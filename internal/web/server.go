@@ -101,7 +101,9 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/traces/{id}/{device}/allocations", s.allocations)
 	mux.HandleFunc("GET /api/traces/{id}/{device}/segments", s.segments)
 	mux.HandleFunc("GET /api/traces/{id}/{device}/replay", s.replay)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { refuse(w, http.StatusNotFound, "there is no "+r.URL.Path) })
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path)
+	})
 	mux.Handle("GET /", http.FileServerFS(onlyFiles{s.options.Files}))
 	return s.guard(mux)
 }
