@@ -23,5 +23,6 @@ part() {
 }
 
 part 'pickle against Python' 'python3 -c "import pickle"' 'install Python 3 (apt-get install python3)' internal/pickle Python
+part 'the page in Chromium' 'command -v chromium' 'install Chromium (apt-get install chromium)' internal/cli Browser
 
 counts integration

@@ -246,7 +246,18 @@ which bytes it was.`,
 	newFileFlag(flags, &s.output, "output", "o", "also write the record to this new `file`; an existing one is never overwritten")
 	textFlag(flags, &s.unit, "unit", "`unit` of figures: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (default: one that fits)")
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newEstimate(s), newSolve(s), newExplain(s), newReplay(s), newMeasure(s), newCompare(s), newGPUs(s), newEnvironment(s), newCompletion())
+	root.AddCommand(
+		newEstimate(s),
+		newSolve(s),
+		newExplain(s),
+		newReplay(s),
+		newMeasure(s),
+		newCompare(s),
+		newGPUs(s),
+		newEnvironment(s),
+		newServe(s),
+		newCompletion(),
+	)
 	return root
 }
 

@@ -104,7 +104,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})
-	mux.Handle("GET /", http.FileServerFS(onlyFiles{s.options.Files}))
+	mux.Handle("/", http.FileServerFS(onlyFiles{s.options.Files}))
 	return s.guard(mux)
 }
 

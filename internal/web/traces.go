@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strconv"
@@ -86,7 +85,7 @@ func (s *Server) openTrace(w http.ResponseWriter, r *http.Request) {
 	}
 	trace, err := floodmark.OpenTrace(request.Path)
 	if err != nil {
-		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		reply(w, nil, err)
 		return
 	}
 	send(w, http.StatusOK, map[string]any{"id": s.traces.add(trace), "name": trace.Name, "devices": trace.Devices()})
@@ -176,10 +175,11 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply sends an answer, or why there is none.
+// reply sends an answer, or why there is none: a file that is no snapshot is no
+// fault of the page's request.
 func reply(w http.ResponseWriter, v any, err error) {
 	if err != nil {
-		refuse(w, http.StatusUnprocessableEntity, fmt.Sprint(err))
+		send(w, http.StatusOK, map[string]string{"error": err.Error()})
 		return
 	}
 	send(w, http.StatusOK, v)
