@@ -42,7 +42,7 @@ func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
 // devices refuses what is said to be free on a device that no rank is on.
 func (r Request) devices() error {
 	for index := range r.Free {
-		if ranks := r.Workload.Mesh.Ranks(); index != AnyDevice && index >= ranks {
+		if ranks := r.Workload.Mesh.Ranks(); !r.Here && index != AnyDevice && index >= ranks {
 			return &SettingsError{fmt.Errorf("nothing runs on cuda:%d, of which it is said what is free: the %d ranks of the workload take the devices from 0 on", index, ranks)}
 		}
 	}
@@ -57,6 +57,9 @@ func (r Request) freeOn(device int) (account.Figure, bool) {
 	return f, ok
 }
 
+// declaredFree is the counter of what is free, whoever said so.
+const declaredFree = "declared free"
+
 // freeBudget is the bytes that are free on a device. What others hold is not in
 // them, and so is not taken off again.
 func freeBudget(c *device.Card, index int, free account.Figure) fit.Budget {
@@ -64,9 +67,12 @@ func freeBudget(c *device.Card, index int, free account.Figure) fit.Budget {
 	if c != nil {
 		name = c.Label()
 	}
-	p := account.Provenance{Origin: account.Assumed, Scope: account.Device, Counter: "declared free"}
+	p := account.Provenance{Origin: account.Assumed, Scope: account.Device, Counter: declaredFree}
+	if free.Origin == account.Observed {
+		p.Origin = account.Observed
+	}
 	return fit.Budget{Card: name + " with what is free of it", Capacity: free.As(p),
-		Others: account.Zero("what others hold is not in the bytes that were declared free", p)}
+		Others: account.Zero("what others hold is not in the bytes that are free", p)}
 }
 
 // judge is the verdict over accounts: the rules of the software, then the bytes.
@@ -239,7 +245,7 @@ func (a cardRow) record() record.CardVerdict {
 // be used of it.
 func (p *Prediction) deviceRecord(b fit.Budget) *record.Device {
 	d := deviceRecord(b)
-	if p.Request.Free == nil || b.Capacity.Counter != "declared free" {
+	if p.Request.Free == nil || b.Capacity.Counter != declaredFree {
 		return d
 	}
 	d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes = nil, nil, nil

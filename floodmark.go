@@ -33,6 +33,9 @@ type Request struct {
 	Free map[int]account.Figure
 	// Devices is how many devices the machine has; 0 when nobody said.
 	Devices int
+	// Here says that what is free was read of devices, of which ranks may leave
+	// some alone.
+	Here bool
 	// Warnings are what reading the request had to say.
 	Warnings []account.Warning
 }

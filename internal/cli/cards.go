@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,11 +22,13 @@ import (
 type cardOptions struct {
 	gpu, card, platform, capacity, host string
 	free                                []string
+	here                                bool
 }
 
 func (o *cardOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.gpu, "gpu", "the `card` under every rank, by a name of the catalogue, or a slice of one (a100-sxm4-80gb:3g.40gb)")
 	textFlag(f, &o.card, "card", "all: the answer for every `card` of the catalogue; a name is that card")
+	f.BoolVar(&o.here, "here", false, "the devices that programs see on this machine, with what is free of them now")
 	textFlag(f, &o.platform, "platform", "where the card is used: linux, wsl or windows (default: any of them)")
 	textFlag(f, &o.capacity, "capacity", "the `total` that the card reports to a program, in place of the catalogue's; a fraction counts as rounded (79.2GiB)")
 	textFlag(f, &o.host, "host-capacity", "`bytes` of main memory that the ranks may use together, for what is offloaded (256GiB)")
@@ -78,6 +81,19 @@ func memory(flag, text string) (int64, error) {
 		return 0, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
 	}
 	return n, nil
+}
+
+// onHere puts the devices of this machine under a request, in place of what its
+// workload file says of a card.
+func (s *session) onHere(ctx context.Context, o *cardOptions, r *floodmark.Request) error {
+	if !o.here {
+		return nil
+	}
+	here, err := floodmark.Visible(ctx, s.env.Environ)
+	if err != nil {
+		return fmt.Errorf("--here: %w", err)
+	}
+	return here.Under(r)
 }
 
 // withCapacity puts a declared total in place of what is known of the card.
@@ -149,6 +165,8 @@ const everyCard = "all"
 // asks for every card.
 func (o *cardOptions) chosenCard() error {
 	switch {
+	case o.here && o.gpu+o.card+o.capacity+o.platform+strings.Join(o.free, "") != "":
+		return &usageError{err: errors.New("--here reads the devices of this machine: --gpu, --card, --platform, --capacity and --free say the same by hand")}
 	case o.card != "" && o.gpu != "":
 		return &usageError{err: errors.New("--card and --gpu both name a card")}
 	case o.gpu == everyCard:

@@ -48,6 +48,7 @@ assume. That is a preparation, not a proof that anything fits.`,
   floodmark estimate workload.yaml
   floodmark estimate --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --card all
+  floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --here
   floodmark estimate a.yaml b.yaml --share cuda:0
   floodmark estimate --parameters 7000000000 --bits 16 --reserve-gib 4`,
 		Args: takesCommand(0, maxShared, "models or workload files"),
@@ -161,8 +162,8 @@ func (o *estimateOptions) prepare(args []string) (*floodmark.Preparation, error)
 	if len(args) > 0 || o.context+o.generated+o.sequences != "" || o.byModule || o.byLayer || len(o.whatIf) > 0 {
 		return nil, &usageError{err: errors.New("--parameters stands for a model of which only the size is known: it takes no model, no lengths and no parts")}
 	}
-	if o.card == everyCard || o.share != "" || len(o.free) > 0 {
-		return nil, &usageError{err: errors.New("--parameters decides on one card as a whole: --card all, --share and --free go with a model")}
+	if o.card == everyCard || o.here || o.share != "" || len(o.free) > 0 {
+		return nil, &usageError{err: errors.New("--parameters decides on one card as a whole: --card all, --here, --share and --free go with a model")}
 	}
 	var request floodmark.Request
 	file := workload.File{GPU: o.gpu, Platform: o.platform, Capacity: o.capacity}

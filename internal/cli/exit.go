@@ -94,6 +94,8 @@ func classify(err error) (code string, exit int) {
 		return "malformed", exitError
 	case errors.As(err, &layout):
 		return "not_runnable", exitDoesNotFit
+	case errors.Is(err, floodmark.ErrNoDevice):
+		return "no_device", exitImpossible
 	case errors.Is(err, source.ErrNotThisFormat):
 		return "not_recognised", exitError
 	case errors.Is(err, record.ErrExists):

@@ -99,6 +99,9 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 	if err := o.settle(file, &request); err != nil {
 		return floodmark.Request{}, err
 	}
+	if err := s.onHere(cmd.Context(), &o.cardOptions, &request); err != nil {
+		return floodmark.Request{}, err
+	}
 	m, err := s.model(cmd.Context(), file.Model)
 	if err != nil {
 		return floodmark.Request{}, err
