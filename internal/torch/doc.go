@@ -26,5 +26,14 @@
 //		return f.Return(m.Binary(torch.Mul, n.weight, x))  // names die, then what the call held
 //	}
 //
+// The example of [Machine] runs this norm forward and backward, and shows every
+// event.
+//
+// Where a rule comes from is said beside it: a file of PyTorch at a release, or a
+// recorded trace. testdata holds what PyTorch recorded of single operators,
+// checkpointing and optimizers on a CPU, and the events of published CUDA traces.
+// What only kernels of CUDA allocate beside their results is from sources, and
+// from traces for sums, products and sorts; it has no recording elsewhere.
+//
 // It knows no model, no file and no allocator.
 package torch

@@ -78,28 +78,47 @@ func (d Device) sortScratch(n int64) int64 {
 }
 
 // embeddingBackward is embedding_dense_backward: zeros of the whole table. On
-// CUDA up to 3,072 ids are added without sorting; more are sorted first: ids,
-// their order and, where the kernel counts them, three more columns
+// CUDA up to 3,072 ids are added as they come; more are sorted first
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/cuda/Embedding.cu).
 func embeddingBackward(p *pass) {
 	m, ids := p.m, p.saved(0).Elements()
 	m.sites.op = "embedding_dense_backward"
-	if !m.device.CPU && ids > 3072 {
-		m.sortedEmbedding(p, ids)
+	if m.device.CPU {
+		p.give(0, m.empty(p.grad().dtype, p.n.ints[:p.n.n]))
 		return
 	}
-	p.give(0, m.empty(p.grad().dtype, p.n.ints[:p.n.n]))
+	g := m.inOrderGradient(p.grad(), "embedding_dense_backward")
+	if ids <= 3072 {
+		p.give(0, m.empty(g.dtype, p.n.ints[:p.n.n]))
+	} else {
+		p.give(0, m.sortedEmbedding(g.dtype, p.n.ints[:p.n.n], ids))
+	}
+	m.drop(g)
 }
 
-func (m *Machine) sortedEmbedding(p *pass, ids int64) {
-	sorted := m.bufferOf(8 * ids)
-	original := m.bufferOf(8 * ids)
-	arange := m.bufferOf(8 * ids)
+// rowsPerPart is how many equal ids one part of the sum takes.
+const rowsPerPart = 10
+
+// sortedEmbedding sorts the ids, finds where each begins, and sums the rows of
+// each in parts, in 32 bits: as many rows as there can be parts
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu).
+// Worked number: 8,192 ids of a table of [128,256, 4,096] can be 8,192 / 10 +
+// 8,192 parts, of 4,096 × 4 bytes: 147,636,224 bytes while the kernel is queued.
+func (m *Machine) sortedEmbedding(f dtype.Format, table []int64, ids int64) *impl {
+	sorted, original, order := m.bufferOf(8*ids), m.bufferOf(8*ids), m.bufferOf(8*ids)
 	m.free(m.bufferOf(m.device.sortScratch(ids)))
-	m.free(arange)
-	p.give(0, m.empty(p.grad().dtype, p.n.ints[:p.n.n]))
-	m.free(original)
-	m.free(sorted)
+	m.free(order)
+	weight := m.empty(f, table)
+	segments := min(ids, table[0])
+	parts := ids/rowsPerPart + segments
+	offsets, count := m.bufferOf(8*ids), m.bufferOf(8)
+	perSegment, perSegmentOffset := m.bufferOf(8*segments), m.bufferOf(8*segments)
+	partCount, partOffset := m.bufferOf(8), m.bufferOf(8*parts)
+	sums := m.bufferOf(max(4, itemSize(f)) * parts * table[1])
+	for _, s := range []*storage{sums, partOffset, partCount, perSegmentOffset, perSegment, count, offsets, original, sorted} {
+		m.free(s)
+	}
+	return weight
 }
 
 // Gather takes one value of a dimension for each index.

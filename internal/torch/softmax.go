@@ -3,7 +3,9 @@ package torch
 import "floodmark/dtype"
 
 // Softmax is softmax over a dimension. A format beside it (dtype=float32) is
-// what it computes in: CUDA widens while it reads, a CPU copies first.
+// what it computes in: CUDA widens float16 while it reads, everything else is
+// copied first
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/SoftMax.cpp).
 func (m *Machine) Softmax(x Tensor, f dtype.Format) Tensor {
 	return m.softmax("_softmax", "SoftmaxBackward0", "_softmax_backward_data", x, f)
 }
@@ -14,15 +16,15 @@ func (m *Machine) LogSoftmax(x Tensor, f dtype.Format) Tensor {
 }
 
 func (m *Machine) softmax(op, name, back string, x Tensor, f dtype.Format) Tensor {
-	to := m.castsTo(float32s, x.impl)
-	if f != dtype.Unknown {
-		to = dtype.Unknown
+	// autocast sets the format that the operator computes in, and casts nothing.
+	if to := m.castsTo(float32s, x.impl); to != dtype.Unknown && f == dtype.Unknown {
+		f = to
 	}
-	a := m.eased(x.impl, to)
+	a := retain(x.impl)
 	if f == dtype.Unknown {
 		f = a.dtype
 	}
-	if f != a.dtype && (m.device.CPU || a.dtype != dtype.F16 && a.dtype != dtype.BF16) || f != a.dtype && a.dtype == dtype.BF16 {
+	if f != a.dtype && (m.device.CPU || a.dtype != dtype.F16) {
 		cast := m.toCopy(a, f)
 		m.drop(a)
 		a = cast
