@@ -1424,8 +1424,10 @@ def lab_device(name):
     """(torch, device). Never a CPU: a figure of one is no measurement of a GPU."""
     try:
         import torch
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise Impossible("pytorch", "PyTorch is missing: %s" % error)
+    except Exception as error:  # an OSError, where a library of the driver is missing
+        raise Impossible("pytorch", "PyTorch cannot be imported: %s" % fault_text(error))
     try:
         device = torch.device(name)
     except RuntimeError as error:

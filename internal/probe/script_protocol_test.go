@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -281,5 +283,130 @@ func TestAllocatorBackend(t *testing.T) {
 				t.Errorf("%s: %s is %s, want %s", c.backend, path, got, want)
 			}
 		}
+	}
+}
+
+// What the forwards and steps of an unmodified program are called.
+func TestNames(t *testing.T) {
+	checklist.Covers(t, 52, 92, 93)
+	for _, c := range []struct{ name, program, want string }{
+		{"a training step", "loss(model(1)).backward(); optimizer.step()", "forward loss backward optimizer_step"},
+		{"modules inside modules are one forward, and a loss is seen", `
+class Outer(torch.nn.Module):
+    def forward(self): model(1); loss(1); return model(1)
+Outer()()`, "forward(loss)"},
+		{"recomputation in backward is backward", `
+torch.during_backward.append(lambda: model(1))
+model(1).backward()`, "forward backward"},
+		{"a step with a closure", "optimizer.step(lambda: model(1).backward())", "optimizer_step(forward backward)"},
+		{"a forward without gradients, after a step", "optimizer.step(); torch.gradients[0] = False; model(1)", "optimizer_step evaluation?"},
+		{"and without any step", "torch.gradients[0] = False; model(1); model(1)", "forward forward"},
+		{"a loop that generates by itself", `
+torch.gradients[0] = False
+model(1, use_cache=True)
+model(1, past_key_values=Cache(8))
+model(1, past_key_values=((1, 2),))`, "prefill? decode? decode?"},
+		{"saving, and loading by itself", "torch.save(1, 'x'); torch.serialization.save(1, 'x')", "save save"},
+		{"moving", "model.to('cuda:0'); model.cuda(); model.to(dtype)", "transfer transfer"},
+		{"the program's own names, and hooked ones inside", `
+with phase("my phase"):
+    model(1)
+with phase("forward"):
+    model(1)`, "my phase(forward) forward"},
+		{"a phase that never ends", "phase('save').__enter__(); model(1)", "save…(forward)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program := recording + `
+model, loss, optimizer, dtype = torch.nn.Module(), torch.nn.modules.loss._Loss(), torch.optim.Optimizer(), object()
+class Cache:
+    def __init__(self, n): self.n = n
+    def get_seq_length(self): return self.n
+` + c.program
+			r := (&run{python: pythons(t)[0], paths: fake(t), args: []string{"-c", program}}).start(t)
+			s := r.only(t)
+			s.faultless(t)
+			if got := s.tree(); r.status != 0 || got != c.want {
+				t.Errorf("%s, want %s; status %d %s", got, c.want, r.status, r.stderr)
+			}
+		})
+	}
+}
+
+func TestStepNumbers(t *testing.T) {
+	program := recording + `
+model, first, second = torch.nn.Module(), torch.optim.Optimizer(), torch.optim.Optimizer()
+for _ in range(2):
+    model(1).backward()
+    first.step(); second.step()`
+	r := (&run{python: pythons(t)[0], paths: fake(t), args: []string{"-c", program}}).start(t)
+	var got []string
+	for _, end := range r.only(t).of("end") {
+		got = append(got, show(end["name"])+" "+show(end["step"]))
+	}
+	want := []string{"forward 1", "backward 1", "optimizer_step 1", "optimizer_step 1",
+		"forward 2", "backward 2", "optimizer_step 2", "optimizer_step 2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("two optimizers share a step: %s", diff)
+	}
+}
+
+// The lab says which of the two is missing, and measures nothing on a CPU.
+func TestLabGuards(t *testing.T) {
+	checklist.Covers(t, 106, 115)
+	for _, c := range []struct {
+		name, env, device, missing string
+		interpreter                []string
+		status                     int
+	}{
+		{"no PyTorch", "", "cuda:0", "pytorch", []string{"-I", "-S"}, 2},
+		{"PyTorch that breaks", "BROKEN=1", "cuda:0", "pytorch", nil, 2},
+		{"no GPU", "FAKE_CUDA=0", "cuda:0", "cuda", nil, 2},
+		{"no such GPU", "", "cuda:7", "device", nil, 2},
+		{"a CPU", "", "cpu", "device", nil, 2},
+		{"misused", "", "", "", nil, 64},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append(c.interpreter, absolute(t, "floodmark_probe.py"), "lab")
+			if c.device != "" {
+				args = append(args, "--device", c.device)
+			}
+			r := (&run{python: pythons(t)[0], plain: true, paths: fake(t), args: args, env: []string{c.env}}).start(t)
+			if r.status != c.status {
+				t.Errorf("status %d, want %d: %s", r.status, c.status, r.stderr)
+			}
+			if c.status != 2 {
+				return
+			}
+			lines := r.only(t).of("impossible")
+			if len(lines) != 1 || lines[0]["missing"] != c.missing || !strings.Contains(r.stderr, "impossible") {
+				t.Errorf("%v, want %s; %s", lines, c.missing, r.stderr)
+			}
+			if strings.Contains(strings.Join(r.log, " "), "reset") {
+				t.Errorf("something was measured: %v", r.log)
+			}
+		})
+	}
+}
+
+func TestSnapshotWhenMemoryRunsOut(t *testing.T) {
+	folder := t.TempDir()
+	program := recording + `
+for _ in range(2):
+    try:
+        with phase("forward"):
+            raise RuntimeError("CUDA out of memory")
+    except RuntimeError:
+        pass`
+	r := (&run{python: pythons(t)[0], paths: fake(t), args: []string{"-c", program}, env: []string{EnvSnapshot + "=" + folder}}).start(t)
+	lines := r.only(t).of("snapshot")
+	if len(lines) != 1 {
+		t.Fatalf("%d lines, want one: %s", len(lines), r.stderr)
+	}
+	info, err := os.Stat(show(lines[0]["path"]))
+	if err != nil || show(lines[0]["bytes"]) != show(float64(info.Size())) || filepath.Dir(show(lines[0]["path"])) != folder {
+		t.Errorf("%v: %v", lines[0], err)
+	}
+	if !slices.Contains(r.log, "record 100000") {
+		t.Errorf("no history was recorded: %v", r.log)
 	}
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"os"
@@ -53,7 +52,7 @@ type run struct {
 type stream struct {
 	name  string
 	lines []map[string]any
-	torn  bool // its last line has no newline
+	torn  int // lines that were cut off
 }
 
 // fake adds the PyTorch of testdata/fake to PYTHONPATH.
@@ -125,18 +124,16 @@ func readStream(t *testing.T, name string) stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stream{name: filepath.Base(name), torn: len(data) > 0 && data[len(data)-1] != '\n'}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	s := stream{name: filepath.Base(name)}
+	for text := range strings.Lines(string(data)) {
 		var line map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &line); err == nil {
-			s.lines = append(s.lines, line)
-		} else if !s.torn {
-			t.Errorf("%s: %v in %q", s.name, err, lines.Text())
+		if err := json.Unmarshal([]byte(text), &line); err != nil || !strings.HasSuffix(text, "\n") {
+			s.torn++
+			continue
 		}
-		if n := len(lines.Bytes()); n >= 64<<10 {
-			t.Errorf("%s: a line of %d bytes", s.name, n)
+		s.lines = append(s.lines, line)
+		if len(text) > 64<<10 {
+			t.Errorf("%s: a line of %d bytes", s.name, len(text))
 		}
 	}
 	return s
@@ -179,9 +176,43 @@ func get(v any, path ...any) any {
 	return v
 }
 
-// notes are the complaints that the probe wrote about itself; there must be none.
+// tree is what began, in this order, with what is inside in brackets: "evaluation(forward forward) save".
+// A phase that did not end is marked with "…", one that is inferred with "?".
+func (s stream) tree() string {
+	ended, inside := map[any]bool{}, map[any][]map[string]any{}
+	for _, end := range s.of("end") {
+		ended[end["id"]] = true
+	}
+	for _, begin := range s.of("begin") {
+		inside[begin["parent"]] = append(inside[begin["parent"]], begin)
+	}
+	var render func(parent any) string
+	render = func(parent any) string {
+		var names []string
+		for _, begin := range inside[parent] {
+			name := begin["name"].(string)
+			if begin["seen"] == "inferred" {
+				name += "?"
+			}
+			if !ended[begin["id"]] {
+				name += "…"
+			}
+			if in := render(begin["id"]); in != "" {
+				name += "(" + in + ")"
+			}
+			names = append(names, name)
+		}
+		return strings.Join(names, " ")
+	}
+	return render(nil)
+}
+
+// faultless fails if the probe complained about itself, or a line is cut off.
 func (s stream) faultless(t *testing.T) {
 	t.Helper()
+	if s.torn > 0 {
+		t.Errorf("%s: %d lines are cut off", s.name, s.torn)
+	}
 	for _, note := range s.of("note") {
 		t.Errorf("%s: %v: %v", s.name, note["code"], note["text"])
 	}

@@ -2,7 +2,7 @@
 
 import os
 
-if os.environ.get("STANDIN", "1") != "0":
+if os.environ.get("STANDIN"):
     import torch
 
     import standin

@@ -105,6 +105,8 @@ def install(torch):
 def visible(torch):
     """The lab asks for a GPU: say there is one, and put on the CPU what it puts there."""
     torch.cuda.is_available = lambda: True
+    if hasattr(torch, "accelerator"):  # optimizers ask it whether a stream is captured
+        torch.accelerator.current_accelerator = lambda check_available=False: None
 
     def on_cpu(function):
         def call(*args, **kwargs):

@@ -8,6 +8,8 @@ import types
 import standin
 
 __version__ = "0.0-fake"
+if os.environ.get("BROKEN"):
+    raise OSError("libcudart.so: cannot open shared object file")
 
 
 def module(name, **members):
@@ -39,7 +41,7 @@ class Module:
     def __call__(self, *args, **kwargs):
         return self.forward(*args, **kwargs)
 
-    def forward(self, x=None):
+    def forward(self, x=None, **options):
         standin.say("run", type(self).__name__)
         return Tensor()
 
@@ -58,8 +60,10 @@ class Optimizer:
     def __init__(self):
         pass
 
-    def step(self):
+    def step(self, closure=None):
         standin.say("run step")
+        if closure:
+            closure()
 
 
 class CUDAGraph:
@@ -89,8 +93,13 @@ def save(value, path):
     standin.say("run save")
 
 
+during_backward = []
+
+
 def backward(tensors):
     standin.say("run backward")
+    for act in during_backward:
+        act()
 
 
 def index_of(device, optional=False):
@@ -149,6 +158,15 @@ def get_allocator_backend():
     return os.environ.get("FAKE_BACKEND", "native")
 
 
+def _record_memory_history(max_entries=None):
+    standin.say("record", max_entries)
+
+
+def _snapshot():
+    return {"segments": []}
+
+
+memory._record_memory_history, memory._snapshot = _record_memory_history, _snapshot
 for function in (memory_stats_as_nested_dict, reset_peak_memory_stats, max_memory_allocated, get_allocator_backend):
     setattr(memory, function.__name__, function)
     setattr(cuda, function.__name__, function)
