@@ -164,7 +164,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-func TestRanks(t *testing.T) {
+func TestRankVariables(t *testing.T) {
 	for _, c := range []struct {
 		env                      string
 		rank, local, world, from string

@@ -35,7 +35,7 @@ func TestProtocolOrder(t *testing.T) {
 		list = append(list, inside...)
 		return append(list, "synchronize 0", "read 0", "write end "+name)
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		name, devices, program string
 		want                   []string
 	}{
@@ -83,25 +83,26 @@ optimizer.step()`, append(append(around("forward", "run Module"), around("backwa
 model, graph = torch.nn.Module(), torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     model(1)`, around("graph_capture", "write begin forward", "run Module", "write end forward")},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, python := range pythons(t) {
-				r := (&run{python: python, paths: fake(t), env: []string{"STANDIN_DEVICES=" + c.devices},
-					args: []string{"-c", recording + c.program + "\nsay('done')"}}).start(t)
-				r.only(t).faultless(t)
-				log := r.log[:max(0, slices.Index(r.log, "done"))] // what comes then is the reading at the exit
-				if diff := cmp.Diff(c.want, log); diff != "" {
-					t.Errorf("%s: want -, got +:\n%s%s", python, diff, r.stderr)
-				}
+	}
+	var snippets []snippet
+	for _, c := range cases {
+		snippets = append(snippets, snippet{recording + c.program + "\nsay('done')", []string{"STANDIN_DEVICES=" + c.devices}})
+	}
+	for _, python := range pythons(t) {
+		for i, r := range each(t, python, snippets) {
+			r.only(t).faultless(t)
+			log := r.log[:max(0, slices.Index(r.log, "done"))] // what comes then is the reading at the exit
+			if diff := cmp.Diff(cases[i].want, log); diff != "" {
+				t.Errorf("%s: %s: want -, got +:\n%s%s", python, cases[i].name, diff, r.stderr)
 			}
-		})
+		}
 	}
 }
 
 func TestReadings(t *testing.T) {
 	checklist.Covers(t, 58, 59, 77, 79, 81, 86, 89, 91)
 	// Each want is "phase: path = value", of its line "end".
-	for _, c := range []struct {
+	cases := []struct {
 		name, program string
 		want          []string
 	}{
@@ -207,16 +208,20 @@ with phase("own"):
     allocate(5)
 leave.set(); t.join()`, []string{"own: threads = true", "other: threads = true", "own: parent = <nil>",
 			"other: devices 0 peak allocated_bytes = 8", "other: devices 0 windows = 2"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, python := range pythons(t) {
-				r := (&run{python: python, paths: fake(t), args: []string{"-c", recording + c.program}}).start(t)
+	}
+	var snippets []snippet
+	for _, c := range cases {
+		snippets = append(snippets, snippet{program: recording + c.program})
+	}
+	for _, python := range pythons(t) {
+		for i, r := range each(t, python, snippets) {
+			t.Run(cases[i].name, func(t *testing.T) {
 				if r.status != 0 {
-					t.Fatalf("status %d: %s", r.status, r.stderr)
+					t.Fatalf("%s: status %d: %s", python, r.status, r.stderr)
 				}
-				checkEnds(t, r, c.want)
-			}
-		})
+				checkEnds(t, r, cases[i].want)
+			})
+		}
 	}
 }
 
@@ -289,7 +294,7 @@ func TestAllocatorBackend(t *testing.T) {
 // What the forwards and steps of an unmodified program are called.
 func TestNames(t *testing.T) {
 	checklist.Covers(t, 52, 92, 93)
-	for _, c := range []struct{ name, program, want string }{
+	cases := []struct{ name, program, want string }{
 		{"a training step", "loss(model(1)).backward(); optimizer.step()", "forward loss backward optimizer_step"},
 		{"modules inside modules are one forward, and a loss is seen", `
 class Outer(torch.nn.Module):
@@ -314,21 +319,27 @@ with phase("my phase"):
 with phase("forward"):
     model(1)`, "my phase(forward) forward"},
 		{"a phase that never ends", "phase('save').__enter__(); model(1)", "save…(forward)"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			program := recording + `
+	}
+	start := recording + `
 model, loss, optimizer, dtype = torch.nn.Module(), torch.nn.modules.loss._Loss(), torch.optim.Optimizer(), object()
 class Cache:
     def __init__(self, n): self.n = n
     def get_seq_length(self): return self.n
-` + c.program
-			r := (&run{python: pythons(t)[0], paths: fake(t), args: []string{"-c", program}}).start(t)
-			s := r.only(t)
-			s.faultless(t)
-			if got := s.tree(); r.status != 0 || got != c.want {
-				t.Errorf("%s, want %s; status %d %s", got, c.want, r.status, r.stderr)
-			}
-		})
+`
+	var snippets []snippet
+	for _, c := range cases {
+		snippets = append(snippets, snippet{program: start + c.program})
+	}
+	for _, python := range pythons(t) {
+		for i, r := range each(t, python, snippets) {
+			t.Run(cases[i].name, func(t *testing.T) {
+				s := r.only(t)
+				s.faultless(t)
+				if got := s.tree(); r.status != 0 || got != cases[i].want {
+					t.Errorf("%s: %s, want %s; status %d %s", python, got, cases[i].want, r.status, r.stderr)
+				}
+			})
+		}
 	}
 }
 

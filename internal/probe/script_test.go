@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -40,7 +41,8 @@ type run struct {
 	env     []string
 	args    []string
 	folder  string // the working folder; "" for a new one
-	plain   bool   // without the folder of the probe in PYTHONPATH
+	stdin   []byte
+	plain   bool // without the folder of the probe in PYTHONPATH
 	streams []stream
 	log     []string // what the stand-in wrote down, "synchronize 0"
 	stdout  string
@@ -89,20 +91,74 @@ func (r *run) start(t *testing.T) *run {
 		EnvOut+"="+out, "STANDIN_LOG="+log, "SCRIPT="+script)
 	cmd.Env = append(cmd.Env, r.env...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(r.stdin), &stdout, &stderr
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
 	r.stdout, r.stderr, r.status = stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 	r.streams = readStreams(t, out)
-	if data, err := os.ReadFile(log); err == nil {
-		for line := range strings.Lines(string(data)) {
-			_, call, _ := strings.Cut(strings.TrimSpace(line), " ") // the process is in front
-			r.log = append(r.log, call)
-		}
-	}
+	r.log = readLog(log)
 	return r
+}
+
+// readLog is what the stand-in wrote down; the process is in front of each line.
+func readLog(name string) (calls []string) {
+	data, _ := os.ReadFile(name)
+	for line := range strings.Lines(string(data)) {
+		_, call, _ := strings.Cut(strings.TrimSpace(line), " ")
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// snippet is a small program, and variables "NAME=value".
+type snippet struct {
+	program string
+	env     []string
+}
+
+// each runs small programs under the fake PyTorch, as forks of one interpreter.
+func each(t *testing.T, python string, snippets []snippet) []*run {
+	t.Helper()
+	var input [][]any
+	for _, s := range snippets {
+		variables := map[string]string{}
+		for _, v := range s.env {
+			name, value, _ := strings.Cut(v, "=")
+			variables[name] = value
+		}
+		input = append(input, []any{s.program, variables})
+	}
+	data, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	all := (&run{python: python, paths: fake(t), args: []string{absolute(t, "testdata/programs/each.py"), out}, stdin: data}).start(t)
+	streams := map[string]stream{}
+	for _, s := range all.streams {
+		streams[show(s.lines[0]["pid"])] = s
+	}
+	var runs []*run
+	for line := range strings.Lines(all.stdout) {
+		child, status, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name := filepath.Join(out, strconv.Itoa(len(runs)))
+		r := &run{log: readLog(name + ".log")}
+		r.status, _ = strconv.Atoi(status)
+		for kind, to := range map[string]*string{".out": &r.stdout, ".err": &r.stderr} {
+			text, _ := os.ReadFile(name + kind)
+			*to = string(text)
+		}
+		if s, ok := streams[child]; ok {
+			r.streams = []stream{s}
+		}
+		runs = append(runs, r)
+	}
+	if len(runs) != len(snippets) {
+		t.Fatalf("%d of %d programs were run: %s", len(runs), len(snippets), all.stderr)
+	}
+	return runs
 }
 
 func readStreams(t *testing.T, folder string) []stream {
