@@ -12,7 +12,7 @@ import (
 	"floodmark/device"
 )
 
-// mostDevices is more cards, or instances of one, than any machine has.
+// mostDevices is more cards and instances than any machine has.
 const mostDevices = 1024
 
 // readDriver gives the driver's version, and the newest CUDA that it runs.
@@ -20,7 +20,7 @@ func (r *reader) readDriver() device.Driver {
 	var d device.Driver
 	d.Version = text(80, func(b *byte, n uint32) status { return ask(r.library.driverVersion, b, n) })
 	var version int32
-	if r.library.cudaVersion != nil && r.library.cudaVersion(&version) == success && version > 0 {
+	if r.library.cudaVersion != nil && r.library.cudaVersion(&version) == success && version >= 1000 && version < 100000 {
 		d.Runtime = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 	}
 	return d
@@ -81,6 +81,9 @@ func (r *reader) list() error {
 const vendor = "NVIDIA"
 
 func (r *reader) add(d device.Device, h handle) {
+	if len(r.devices) == mostDevices {
+		return
+	}
 	r.devices, r.handles = append(r.devices, d), append(r.handles, h)
 }
 
@@ -161,7 +164,7 @@ func (r *reader) busID(h handle) string {
 
 func (r *reader) computeCapability(h handle) string {
 	var major, minor int32
-	if r.library.capability == nil || r.library.capability(h, &major, &minor) != success || major <= 0 || minor < 0 {
+	if r.library.capability == nil || r.library.capability(h, &major, &minor) != success || major <= 0 || major > 99 || minor < 0 || minor > 9 {
 		return ""
 	}
 	return fmt.Sprintf("%d.%d", major, minor)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"floodmark/account"
 	"floodmark/device"
@@ -267,6 +268,45 @@ func TestHangs(t *testing.T) {
 	}
 	if m := r.Read(context.Background(), 0); m.Total.Known() || !strings.Contains(m.NoProcesses, "does not answer") {
 		t.Errorf("the next reading: %+v", m)
+	}
+}
+
+// Whatever a library answers, figures are what a device can have, and texts are
+// text.
+func TestGarbage(t *testing.T) {
+	for seed := 1; seed <= 5; seed++ {
+		r, err := open(context.Background(), []string{fakenvml.Garbage(t, seed)})
+		if err != nil {
+			continue
+		}
+		if len(r.Devices()) > mostDevices {
+			t.Errorf("seed %d: %d devices", seed, len(r.Devices()))
+		}
+		for i, d := range r.Devices()[:min(len(r.Devices()), 20)] {
+			if !utf8.ValidString(d.Name + d.UUID + d.PCI) {
+				t.Errorf("seed %d: %+v", seed, d)
+			}
+			for range 50 {
+				check(t, seed, r.Read(context.Background(), i))
+			}
+		}
+		_ = r.Close()
+	}
+}
+
+func check(t *testing.T, seed int, m device.Memory) {
+	t.Helper()
+	figures := []account.Figure{m.Total, m.Reserved, m.Free, m.Used}
+	for _, p := range m.Processes {
+		figures = append(figures, p.Bytes)
+		if p.PID <= 0 || p.PID > largestPID {
+			t.Errorf("seed %d: process %d", seed, p.PID)
+		}
+	}
+	for _, f := range figures {
+		if high, known := f.High(); known && (f.Low() < 0 || high < f.Low() || high > 1<<51) || !known && f.Reason() == "" {
+			t.Errorf("seed %d: %s is %s", seed, f.Counter, said(f))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (r *reader) Read(ctx context.Context, index int) device.Memory {
 		return device.UnknownMemory(now, "there is no such device on this machine")
 	}
 	if r.handles[index] == 0 {
-		return device.UnknownMemory(now, r.devices[index].KindReason)
+		return device.UnknownMemory(now, cmp.Or(r.devices[index].KindReason, "NVML gives no handle of this device"))
 	}
 	result := make(chan device.Memory, 1)
 	if err := r.within(ctx, func() { result <- r.memory(r.handles[index]) }); err != nil {

@@ -2,6 +2,7 @@ package fakenvml
 
 import (
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +12,26 @@ import (
 //go:embed testdata/nvml.c
 var source []byte
 
+//go:embed testdata/garbage.c
+var garbage []byte
+
 // Build makes the library in a new folder and gives its path. Flags are the
 // compiler's: -DOLD, -DSTRIDE=32.
 func Build(t testing.TB, scenario string, flags ...string) string {
+	t.Helper()
+	library := compile(t, source, flags...)
+	Say(t, library, scenario)
+	return library
+}
+
+// Garbage makes a library that answers with noise, another for each seed.
+func Garbage(t testing.TB, seed int) string {
+	t.Helper()
+	return compile(t, garbage, fmt.Sprintf("-DSEED=%d", seed))
+}
+
+// compile makes a library of a source in a new folder.
+func compile(t testing.TB, source []byte, flags ...string) string {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
@@ -22,7 +40,6 @@ func Build(t testing.TB, scenario string, flags ...string) string {
 	folder := t.TempDir()
 	library, code := filepath.Join(folder, "libnvidia-ml.so.1"), filepath.Join(folder, "nvml.c")
 	write(t, code, source)
-	Say(t, library, scenario)
 	args := append([]string{"-shared", "-fPIC", "-O0", "-o", library, code, "-ldl"}, flags...)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("the library of the test: %v\n%s", err, out)
