@@ -84,6 +84,7 @@ func Look(ctx context.Context, o Options) (Report, error) {
 		unsure := ordinal < 0 && d.Vendor == "NVIDIA" && slices.Contains(r.Visibility.Indexes, -1)
 		r.Devices = append(r.Devices, Device{Device: d, Memory: m, Owners: o.Processes.Owners(m), Ordinal: ordinal, Unsure: unsure})
 	}
+	r.notice()
 	r.choose(wanted)
 	if o.Init {
 		c, err := r.makeContext(ctx, o, wanted)

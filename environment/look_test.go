@@ -234,6 +234,42 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
+// Parts that do not go together are noticed.
+func TestNotices(t *testing.T) {
+	imported := func(fields string, devices int) string {
+		return python(t, fmt.Sprintf(`echo '{"python": "3.12.3"}' >&3; echo '{"loaded": {"imported": true, "version": "2.8.0", %s}}' >&3; echo '{"counted": {"devices": %d}}' >&3`, fields, devices))
+	}
+	mode := func(mode string) *devicetest.Reader {
+		r := two()
+		r.List[1].ComputeMode = mode
+		return r
+	}
+	old := two()
+	old.Of = device.Driver{Version: "535.1", Runtime: "12.2"}
+	for _, c := range []struct {
+		name    string
+		devices *devicetest.Reader
+		python  string
+		want    string
+	}{
+		{"all is well", two(), imported(`"cuda": "12.8"`, 2), ""},
+		{"for the CPU only", two(), imported(`"cuda": null`, 0), "pytorch_cpu_only"},
+		{"no device at all", &devicetest.Reader{}, imported(`"cuda": null`, 0), ""},
+		{"for HIP", two(), imported(`"hip": "6.4"`, 0), "backend_mismatch"},
+		{"PyTorch counts fewer", two(), imported(`"cuda": "12.8"`, 1), "pytorch_counts"},
+		{"a newer minor release", old, imported(`"cuda": "12.8"`, 2), ""},
+		{"a newer major release", old, imported(`"cuda": "13.0"`, 2), "driver_old"},
+		{"prohibited", mode("prohibited"), imported(`"cuda": "12.8"`, 2), "compute_prohibited"},
+		{"exclusive and used", mode("exclusive_process"), imported(`"cuda": "12.8"`, 2), "compute_exclusive"},
+		{"no Python", two(), "/none", ""},
+	} {
+		r := look(t, Options{Devices: c.devices, Python: c.python})
+		if len(r.Notes) > 1 || len(r.Notes) == 1 && r.Notes[0].Code != c.want || len(r.Notes) == 0 && c.want != "" {
+			t.Errorf("%s: %+v, want %q", c.name, r.Notes, c.want)
+		}
+	}
+}
+
 func FuzzListen(f *testing.F) {
 	f.Add([]byte(`{"python": "3.12.3"}` + "\n" + `{"torch": {"found": true, "version": "2.8.0", "cuda": "12.8"}}` + "\n" + `{"counted": {"devices": -1}}`))
 	f.Add([]byte(`{"extensions": [{"name": "\ud800", "version": null}]}`))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -78,6 +79,10 @@ func askPython(ctx context.Context, path string, environ []string, patience time
 			return p, nil
 		}
 		p.Asked = found
+	}
+	if info, err := os.Stat(p.Asked); err == nil && info.IsDir() {
+		p.Problem = p.Asked + " is a folder: name the interpreter in it, such as " + filepath.Join(p.Asked, "bin", "python")
+		return p, nil
 	}
 	args := append([]string{"-c", inspectScript}, extensions()...)
 	result, err := child.Run(ctx, child.Program{Path: p.Asked, Args: args, Env: quiet(environ), Timeout: patience, Most: mostSaid})

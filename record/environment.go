@@ -8,7 +8,7 @@ type Environment struct {
 }
 
 // Setup is what programs run on. Null is what could not be asked; not_read says
-// why. A measurement has one as its environment.
+// why.
 type Setup struct {
 	Platform      *string        `json:"platform"`       // linux, wsl
 	Container     *bool          `json:"container"`      // processes have other numbers than the driver gives them

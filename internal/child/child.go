@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -112,6 +113,10 @@ func run(cmd *exec.Cmd, p Program) ([]byte, error) {
 	if p.While != nil {
 		stdin, err = cmd.StdinPipe()
 	}
+	// The thread that starts the program is kept until it has ended: see
+	// ownGroupAttributes.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err == nil {
 		err = cmd.Start()
 	}

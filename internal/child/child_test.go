@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -110,4 +112,38 @@ func TestWhile(t *testing.T) {
 	if _, err := Run(context.Background(), p); err != nil {
 		t.Errorf("a panic beside the program: %v", err)
 	}
+}
+
+// What is running when this program is killed ends with it.
+func TestOrphans(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends them")
+	}
+	if pids := os.Getenv("CHILD_TEST_PID_FILE"); pids != "" {
+		_, _ = Run(context.Background(), sh("echo $$ >"+pids+"; exec sleep 60"))
+		return
+	}
+	pids := filepath.Join(t.TempDir(), "pid")
+	parent := exec.Command(os.Args[0], "-test.run", "^TestOrphans$")
+	parent.Env = append(os.Environ(), "CHILD_TEST_PID_FILE="+pids)
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for range 500 {
+		time.Sleep(20 * time.Millisecond)
+		text, _ := os.ReadFile(pids)
+		if _, err := fmt.Sscan(string(text), &pid); err == nil {
+			break
+		}
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	for range 250 {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); pid != 0 && (err != nil || strings.Contains(string(stat), ") Z ")) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("process %d lives on", pid)
 }
