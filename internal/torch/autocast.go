@@ -81,7 +81,14 @@ func (m *Machine) eased(i *impl, to dtype.Format) *impl {
 			return retain(c.cast)
 		}
 	}
+	// A cast that is kept has its history even where none is recorded: it may be
+	// used again where one is.
+	noGrad := m.noGrad
+	if m.release.castsWithHistory() {
+		m.noGrad = 0
+	}
 	c := m.toCopy(i, to)
+	m.noGrad = noGrad
 	m.casts.cache = append(m.casts.cache, cachedCast{i, retain(c)})
 	return c
 }

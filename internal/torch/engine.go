@@ -58,8 +58,8 @@ type engine struct {
 	outer []waiting
 }
 
-// waiting is what a node waits for in a backward around this one: of a weight
-// that is used both within a checkpoint and outside.
+// waiting is what a node waits for in a backward around this one: that of a weight
+// which is used both within a checkpoint and outside, or of its cast.
 type waiting struct {
 	node   *node
 	epoch  int32
@@ -87,7 +87,7 @@ func (e *engine) meet(n *node) {
 	if n.epoch == e.epoch {
 		return
 	}
-	if e.m.running > 1 && n.leaf != nil && n.epoch != 0 && n.waits > 0 {
+	if e.m.running > 1 && (n.waits > 0 || n.buffer != nil) {
 		o := waiting{n, n.epoch, n.waits, nil}
 		if n.buffer != nil {
 			o.buffer = append(o.buffer, n.buffer...)

@@ -50,6 +50,10 @@ func (r Release) slicesWhole() bool { return r.before(2, 0) }
 // mode until https://github.com/pytorch/pytorch/issues/158232.
 func (r Release) cachesInInferenceMode() bool { return r.before(2, 10) }
 
+// castsWithHistory: a weight that is cast where no gradients are recorded, and
+// kept, had no history until the same issue was closed.
+func (r Release) castsWithHistory() bool { return !r.before(2, 10) }
+
 // fusesRMSNorm: rms_norm has a kernel of its own on CUDA
 // (https://github.com/pytorch/pytorch/pull/153666).
 func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
