@@ -84,8 +84,9 @@ func (o *options) defaults(m estimate.Memory) {
 	large := m.Total.Low() >= 70<<30 && !strings.Contains(strings.ToLower(m.Name), "a100")
 	tokens, seqs := int64(2048), int64(256)
 	switch {
+	case o.wholeCard && o.maxLength <= 32768:
+		tokens = max(2048, o.maxLength) // the first generation cuts prompts that are longer alone
 	case o.wholeCard:
-		tokens = max(2048, o.maxLength) // a prompt is not cut in the first generation
 	case large && o.InProcess:
 		tokens, seqs = 16384, 1024
 	case large:

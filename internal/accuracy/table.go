@@ -9,7 +9,8 @@ import (
 type Status string
 
 const (
-	Exact Status = "exact"
+	Exact  Status = "exact"
+	Inside Status = "inside" // within the program's interval, or the tolerance of the table
 	Wrong Status = "wrong" // another figure
 	Miss  Status = "miss"  // no figure: unknown, or the input was refused
 )
@@ -21,12 +22,22 @@ type Row struct {
 	Quantity string `json:"quantity"` // what was compared
 	Want     int64  `json:"want"`
 	Got      *int64 `json:"got"`
+	Low      *int64 `json:"low,omitempty"`  // of the program's interval, where its figure is one
+	High     *int64 `json:"high,omitempty"`
+	// Tolerance is what may lie between: what printed digits leave, or what the table
+	// allows.
+	Tolerance int64 `json:"tolerance,omitempty"`
 	Why      string `json:"why,omitempty"` // what the program says instead of a figure
 }
 
 // Status is exact, wrong or a miss.
 func (r Row) Status() Status {
 	switch {
+	case r.Low != nil && r.High != nil:
+		if *r.Low-r.Tolerance <= r.Want && r.Want <= *r.High+r.Tolerance {
+			return Inside
+		}
+		return Wrong
 	case r.Got == nil:
 		return Miss
 	case *r.Got == r.Want:
@@ -50,6 +61,8 @@ func Tables() []Table {
 			Source: "safetensors indexes, file sizes and totals of public checkpoints"},
 		{Name: "snapshots", About: "totals and peaks of recorded PyTorch memory snapshots, against an independent count",
 			Source: "snapshots in public repositories"},
+		{Name: "vllm", About: "what vLLM printed when it started: weights within 0.5 %, tokens from the printed cache within its digits, everything else inside the interval",
+			Source: "issues and pull requests of vLLM and of projects around it"},
 	}
 }
 
