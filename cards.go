@@ -194,7 +194,9 @@ func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[stri
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(kinds)); i = next.Add(1) - 1 {
-				made[i], _, failed[i] = p.predict(ctx, p.on(kinds[i]))
+				var one outcome
+				one, failed[i] = p.predict(ctx, p.on(kinds[i]))
+				made[i] = one.accounts
 			}
 		})
 	}

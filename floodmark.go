@@ -54,6 +54,7 @@ type Prediction struct {
 	Starts   *fit.Verdict       // of an engine that starts before it works: its start alone
 
 	plans    []parallel.RankPlan
+	shares   []*estimate.Share // one a class of ranks; nil for engines that take no share
 	accounts []account.Account // one a class of equal ranks
 	onHost   bool              // the verdict is that of main memory
 }
@@ -97,31 +98,40 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 		return nil, fmt.Errorf("dividing the model: %w", err)
 	}
 	p := &Prediction{Request: r, Engine: e, plans: plans}
-	if p.accounts, p.Capacity, err = p.predict(ctx, r); err != nil {
+	made, err := p.predict(ctx, r)
+	if err != nil {
 		return nil, err
 	}
+	p.accounts, p.Capacity, p.shares = made.accounts, made.capacity, made.shares
 	p.decide()
 	return p, nil
 }
 
+// outcome is what an engine predicts for every class of ranks.
+type outcome struct {
+	accounts []account.Account
+	capacity *estimate.Capacity
+	shares   []*estimate.Share
+}
+
 // predict makes the account of each class of ranks on the card of a request.
-func (p *Prediction) predict(ctx context.Context, r Request) ([]account.Account, *estimate.Capacity, error) {
-	var accounts []account.Account
-	var capacity *estimate.Capacity
+func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
+	var made outcome
 	for _, plan := range p.plans {
 		in := estimate.Input{Model: p.Request.Model, Plan: plan, Workload: &p.Request.Workload, Memory: memory(r, plan.Ranks)}
 		result, err := p.Engine.Estimate(ctx, in)
 		if err != nil {
-			return nil, nil, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
+			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
 		run, err := lay(ctx, result.Timeline, in.Memory)
 		if err != nil {
-			return nil, nil, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
+			return outcome{}, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}
-		accounts = append(accounts, budgeted(replay.Account(result.Timeline, run, account.Calculated), result))
-		capacity = result.Capacity
+		made.accounts = append(made.accounts, budgeted(replay.Account(result.Timeline, run, account.Calculated), result))
+		made.shares = append(made.shares, result.Share)
+		made.capacity = result.Capacity
 	}
-	return accounts, capacity, nil
+	return made, nil
 }
 
 // Engines lists the names of engines that a workload may give. What serves

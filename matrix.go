@@ -91,5 +91,5 @@ func SolveMatrix(ctx context.Context, r Request, rows, columns Axis) (*Solved, e
 }
 
 func unsolvable(field workload.Dimension) error {
-	return &SettingsError{fmt.Errorf("%q cannot be solved for: choose context, generated or sequences; tensor_parallel, pipeline_parallel or gpus", field)}
+	return &SettingsError{fmt.Errorf("%q cannot be solved for: choose context, generated or sequences; tensor_parallel, pipeline_parallel or gpus; utilization of an engine that fills a share of its card", field)}
 }

@@ -58,6 +58,9 @@ const mostPositions = 1 << 24
 // estimate that [Estimate] makes.
 func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 	r.Workload.Operation = workload.Generation
+	if r.Field == Utilization {
+		return solveUtilization(ctx, r)
+	}
 	if slices.Contains(LayoutFields(), r.Field) && r.CacheRoom == 0 {
 		return solveLayout(ctx, r)
 	}
@@ -112,9 +115,26 @@ func (r SolveRequest) with(value int64) Request {
 			dimensions = map[workload.Dimension]int64{}
 		}
 		dimensions[r.Field] = value
+		if r.Field != workload.Sequences {
+			q.Workload.Serving = lengthened(q.Workload, dimensions)
+		}
 		q.Workload.Inputs = append(q.Workload.Inputs, workload.Input{Name: in.Name, Dimensions: dimensions})
 	}
 	return q
+}
+
+// lengthened lets an engine that fills a budget take the sequences that are asked
+// about: its longest length is theirs.
+func lengthened(w workload.Workload, dimensions map[workload.Dimension]int64) *workload.Serving {
+	if w.Engine.Name != "vllm" {
+		return w.Serving
+	}
+	var s workload.Serving
+	if w.Serving != nil {
+		s = *w.Serving
+	}
+	s.MaxLength = dimensions[workload.Context] + dimensions[workload.Generated]
+	return &s
 }
 
 // highest is the largest value that is looked at, and why.

@@ -41,12 +41,23 @@ type Total struct {
 	Figure account.Figure // of the process
 }
 
+// Share is what decides which share of its card an engine can be given: of the
+// rank that needs most.
+type Share struct {
+	Given   float64        // the share that it has
+	Spent   account.Figure // of the budget, before the cache
+	Request account.Figure // the cache of one request of the longest length
+	Beside  account.Figure // what the card must hold beside the budget
+	Initial account.Figure // of that what is in use before the engine looks at what is free
+}
+
 // Result is what an engine predicts for one rank.
 type Result struct {
 	Timeline *timeline.Timeline
 	Capacity *Capacity       // nil for an engine without a budget
 	Checks   []account.Check // empty for an engine that checks nothing
 	Totals   []Total
+	Share    *Share // nil for an engine that takes no share of its card
 }
 
 // Engine predicts the memory of one kind of software.

@@ -35,6 +35,35 @@ type Solution struct {
 	PayloadBytes       *int64  `json:"payload_bytes"` // of one unit of the field on the limiting rank, where a room was given
 	RoomBytes          *int64  `json:"room_bytes"`
 	Matrix             []Point `json:"matrix"`
+	Window             *Window `json:"window"` // of a share of the card; null for another field
+}
+
+// Window is the shares of its card that an engine can be given: at least what its
+// parts and one request of the longest length take, at most what the card leaves.
+// Between low and high every share is known to start; one between possible_low and
+// possible_high cannot be excluded.
+type Window struct {
+	Given        float64     `json:"given"`
+	Low          float64     `json:"low"`
+	High         float64     `json:"high"`
+	Bare         float64     `json:"bare"` // the least without any room for a request
+	PossibleLow  float64     `json:"possible_low"`
+	PossibleHigh float64     `json:"possible_high"`
+	LowBytes     int64       `json:"low_bytes"`
+	HighBytes    int64       `json:"high_bytes"`
+	LowBecause   string      `json:"low_because"`
+	HighBecause  string      `json:"high_because"`
+	Direction    string      `json:"direction"` // raise, lower, keep, unsure, none
+	Changes      []Reopening `json:"changes"`   // where no share is known to start: the smallest that reopen the window
+}
+
+// Reopening is one change after which some share starts.
+type Reopening struct {
+	Change     string  `json:"change"`
+	Value      string  `json:"value"`
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	SpareBytes int64   `json:"spare_bytes"`
 }
 
 // Point is one combination of a matrix and its verdict.

@@ -125,7 +125,7 @@ func (o *options) graphs(in estimate.Input, plan parallel.RankPlan) account.Figu
 		low = low * sizes / 51 / 2
 	}
 	if !measured(in.Memory.Arch) || o.extrapolated {
-		low, high = min(low, 50*mib), 2*high+gib/2
+		low, high = min(low, 50*mib), high*13/10+gib/4
 	}
 	return account.Between(low, high, p)
 }
@@ -177,8 +177,10 @@ func (o *options) held(in estimate.Input, plan parallel.RankPlan) account.Figure
 		low, high = 10*gib100, 150*gib100
 	}
 	if !measured(in.Memory.Arch) || o.extrapolated || o.maxSeqs != 1024 || o.BatchedTokens != 8192 {
+		// Segments that are held are those of logits and of a step's positions.
 		low = 0
-		high = max(high, high*max(o.maxSeqs, 256)/1024, high*o.BatchedTokens/8192)
+		steps := max(float64(o.maxSeqs)/1024, float64(o.BatchedTokens)/8192)
+		high = 60*gib100 + int64(1.5*steps*float64(high))
 	}
 	return account.Between(low, high, p)
 }

@@ -53,7 +53,7 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 		tl: &timeline.Timeline{Ranks: in.Plan.Ranks, Device: -1, Streams: []string{"default"}}}
 	l.write()
 	l.tl.Warnings = append(l.notes(), o.notes...)
-	return estimate.Result{Timeline: l.tl, Capacity: o.capacity(in, ranks, blocks), Checks: l.checks(), Totals: l.totals()}, nil
+	return estimate.Result{Timeline: l.tl, Capacity: o.capacity(in, ranks, blocks), Checks: l.checks(), Totals: l.totals(), Share: l.share()}, nil
 }
 
 // capacity is what the cache holds, of the rank that decides.

@@ -11,8 +11,8 @@ type Status string
 const (
 	Exact  Status = "exact"
 	Inside Status = "inside" // within the program's interval, or the tolerance of the table
-	Wrong Status = "wrong" // another figure
-	Miss  Status = "miss"  // no figure: unknown, or the input was refused
+	Wrong  Status = "wrong"  // another figure
+	Miss   Status = "miss"   // no figure: unknown, or the input was refused
 )
 
 // Row is one scored fact.
@@ -22,12 +22,12 @@ type Row struct {
 	Quantity string `json:"quantity"` // what was compared
 	Want     int64  `json:"want"`
 	Got      *int64 `json:"got"`
-	Low      *int64 `json:"low,omitempty"`  // of the program's interval, where its figure is one
+	Low      *int64 `json:"low,omitempty"` // of the program's interval, where its figure is one
 	High     *int64 `json:"high,omitempty"`
 	// Tolerance is what may lie between: what printed digits leave, or what the table
 	// allows.
-	Tolerance int64 `json:"tolerance,omitempty"`
-	Why      string `json:"why,omitempty"` // what the program says instead of a figure
+	Tolerance int64  `json:"tolerance,omitempty"`
+	Why       string `json:"why,omitempty"` // what the program says instead of a figure
 }
 
 // Status is exact, wrong or a miss.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +90,7 @@ func (s *session) solve(cmd *cobra.Command, o *workOptions, room, grid string, a
 		}
 		return floodmark.SolveMatrix(cmd.Context(), request, rows, columns)
 	}
-	ask := floodmark.SolveRequest{Request: request, Field: workload.Dimension(args[0])}
+	ask := floodmark.SolveRequest{Request: request, Field: field(args[0])}
 	if room != "" {
 		if ask.CacheRoom, err = bytesize.Parse(room); err == nil && ask.CacheRoom < 1 {
 			err = fmt.Errorf("%q is no room", room)
@@ -114,7 +115,9 @@ func solveExit(d *record.Solve) error {
 		return matrixExit(s.Matrix)
 	case s.Value != nil:
 		return nil
-	case s.OpenValue != nil:
+	case s.Window != nil && s.Window.Low <= s.Window.High:
+		return nil
+	case s.Window != nil && s.Window.PossibleLow <= s.Window.PossibleHigh, s.OpenValue != nil:
 		return &verdictError{exitCannotTell}
 	}
 	return &verdictError{exitDoesNotFit}
@@ -147,4 +150,19 @@ func everySolutionExit(cards []record.CardSolution) error {
 		}
 	}
 	return &verdictError{exit}
+}
+
+// field is a dimension by its name, or by the engine's own for it.
+func field(name string) workload.Dimension {
+	switch name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"); name {
+	case "gpu_memory_utilization":
+		return floodmark.Utilization
+	case "max_model_len":
+		return workload.Context
+	case "max_num_seqs":
+		return workload.Sequences
+	case "tensor_parallel_size":
+		return "tensor_parallel"
+	}
+	return workload.Dimension(name)
 }

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/bytesize"
+	"floodmark/record"
+)
+
+// window is the shares of a card that an engine can be given, and which way to
+// turn the knob.
+func window(b *strings.Builder, d *record.Solve, s Style) {
+	w := d.Solution.Window
+	where := solvedFor(d)
+	switch {
+	case w.Low <= w.High:
+		b.WriteString(paragraph(s, "  ", s.verdict("fits", fmt.Sprintf("utilization %.3f to %.3f", w.Low, w.High))+" · "+where))
+	case w.PossibleLow <= w.PossibleHigh:
+		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no utilization is known to start; %.3f to %.3f cannot be excluded", w.PossibleLow, w.PossibleHigh))+" · "+where))
+	default:
+		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no utilization works")+" · "+where))
+	}
+	b.WriteString(paragraph(s, "  ", fmt.Sprintf("in bytes of one card: %s to %s", bytesize.Format(w.LowBytes, bytesize.GiB), bytesize.Format(w.HighBytes, bytesize.GiB))))
+	b.WriteString(paragraph(s, "  ", fmt.Sprintf("at least %.3f (%.3f without any room for a request), because %s", w.Low, w.Bare, w.LowBecause)))
+	b.WriteString(paragraph(s, "  ", fmt.Sprintf("at most %.3f, because %s", w.High, w.HighBecause)))
+	b.WriteString(paragraph(s, "  ", turn(w)))
+	for _, c := range w.Changes {
+		b.WriteString(paragraph(s, "    ", fmt.Sprintf("%s %s reopens it: %.3f to %.3f, with %s to spare", c.Change, c.Value, c.Low, c.High, bytesize.Format(c.SpareBytes, bytesize.GiB))))
+	}
+}
+
+// turn says which way the knob goes from where it stands.
+func turn(w *record.Window) string {
+	switch w.Direction {
+	case "raise":
+		return fmt.Sprintf("it stands at %g: raise it", w.Given)
+	case "lower":
+		return fmt.Sprintf("it stands at %g: lower it", w.Given)
+	case "keep":
+		return fmt.Sprintf("it stands at %g, within the window", w.Given)
+	case "none":
+		return fmt.Sprintf("it stands at %g, and turning it either way does not help", w.Given)
+	}
+	return fmt.Sprintf("it stands at %g", w.Given)
+}
