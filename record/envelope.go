@@ -18,6 +18,7 @@ const (
 	KindReplay      Kind = "replay"
 	KindLog         Kind = "log"
 	KindMeasurement Kind = "measurement"
+	KindSweep       Kind = "sweep"
 	KindComparison  Kind = "comparison"
 	KindGPUs        Kind = "gpus"
 	KindEnvironment Kind = "environment"

@@ -145,6 +145,8 @@ func New(kind Kind) any {
 		return &Measurement{}
 	case KindComparison:
 		return &Comparison{}
+	case KindSweep:
+		return &Sweep{}
 	case KindGPUs:
 		return &GPUs{}
 	case KindEnvironment:
@@ -157,5 +159,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindMeasurement, KindComparison, KindGPUs, KindEnvironment, KindError}
+	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindMeasurement, KindSweep, KindComparison, KindGPUs, KindEnvironment, KindError}
 }

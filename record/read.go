@@ -156,6 +156,8 @@ func required(kind Kind) []string {
 		return []string{"subject", "series", "phases"}
 	case KindComparison:
 		return []string{"a", "b", "rows", "totals"}
+	case KindSweep:
+		return []string{"varied", "points", "boundary"}
 	case KindGPUs:
 		return []string{"cards"}
 	case KindEnvironment:

@@ -43,6 +43,8 @@ func Text(w io.Writer, document any, s Style) error {
 		log(&b, shown(d), s)
 	case *record.Measurement:
 		measurement(&b, shown(d), s)
+	case *record.Sweep:
+		sweep(&b, shown(d), s)
 	case *record.GPUs:
 		gpus(&b, shown(d), s)
 	case *record.Environment:
