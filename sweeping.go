@@ -2,9 +2,13 @@ package floodmark
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"floodmark/account"
+	"floodmark/enginelog"
+	"floodmark/internal/source"
 	"floodmark/internal/sweep"
 	"floodmark/record"
 )
@@ -36,12 +40,81 @@ func SweepRecord(l *sweep.Ledger, tool record.Tool) *record.Sweep {
 	return d
 }
 
-// positive is nil for 0, which no value of a dimension is.
-func positive(n int64) *int64 {
-	if n == 0 {
-		return nil
+// SweptMeasurement is how a value of a sweep ended, from the record that measure
+// wrote of it and from what the program printed; either may be nil. It is out of
+// memory only where PyTorch or the engine said so: a program that was killed, or
+// failed otherwise, says nothing about the device.
+func SweptMeasurement(m *record.Measurement, printed source.Source) sweep.Point {
+	var p sweep.Point
+	if m != nil {
+		p.Bytes, p.Scope = highestPeak(m)
 	}
-	return &n
+	switch {
+	case m != nil && m.Outcome != nil && m.Outcome.Status == 0:
+		p.Status = sweep.Passed
+		return p
+	case m != nil && m.Outcome != nil && m.Outcome.Signal != nil:
+		p.Status, p.Error = sweep.Lost, "the program was ended by "+*m.Outcome.Signal+"; the host's own memory runs out in this way, too"
+	case m != nil && m.Outcome != nil:
+		p.Status, p.Error = sweep.Failed, fmt.Sprintf("the program ended with status %d", m.Outcome.Status)
+	default:
+		p.Status, p.Error = sweep.Lost, "the measurement left no result"
+	}
+	if text, failed := failedPhase(m); failed {
+		p.Error = text
+		if outOfMemory(text) {
+			p.Status = sweep.OutOfMemory
+			return p
+		}
+	}
+	if printed == nil {
+		return p
+	}
+	if l, err := enginelog.Read(printed); err == nil && len(l.OutOfMemory) > 0 {
+		p.Status, p.Error = sweep.OutOfMemory, "the program printed an out-of-memory error"
+	}
+	return p
+}
+
+// highestPeak is the highest peak of allocated bytes of any phase and rank, else
+// of reserved ones.
+func highestPeak(m *record.Measurement) (*int64, string) {
+	for _, scope := range []account.Scope{account.Allocated, account.Reserved} {
+		var most *int64
+		for _, p := range m.Phases {
+			n := cmp.Or(p.Peak.AllocatedBytes, p.Peak.AllocatedLowBytes)
+			if scope == account.Reserved {
+				n = cmp.Or(p.Peak.ReservedBytes, p.Peak.ReservedLowBytes)
+			}
+			if n != nil && (most == nil || *n > *most) {
+				most = n
+			}
+		}
+		if most != nil {
+			return most, string(scope)
+		}
+	}
+	return nil, ""
+}
+
+// failedPhase is the first phase that failed, and its error.
+func failedPhase(m *record.Measurement) (text string, failed bool) {
+	if m == nil {
+		return "", false
+	}
+	for _, p := range m.Phases {
+		if p.Error != nil {
+			return p.Name + ": " + *p.Error, true
+		}
+	}
+	return "", false
+}
+
+// outOfMemory reports a text of PyTorch about a device's memory: its error class
+// or its words, and not those of the allocator of main memory.
+func outOfMemory(text string) bool {
+	text = strings.ToLower(text)
+	return (strings.Contains(text, "outofmemoryerror") || strings.Contains(text, "out of memory")) && !strings.Contains(text, "defaultcpuallocator")
 }
 
 func sweepWarnings(p sweep.Plan, points []sweep.Point) []account.Warning {

@@ -34,6 +34,9 @@ func environment() cli.Env {
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Version:     version(),
 	}
+	if path, err := os.Executable(); err == nil {
+		env.Executable = path
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		env.Home = home
 	}

@@ -78,11 +78,12 @@ func classify(err error) (code string, exit int) {
 	var device *environment.DeviceNameError
 	var own *ownError
 	var impossible *floodmark.ImpossibleError
+	var unmeasured *impossibleError
 	switch {
 	case errors.As(err, &own):
 		code, _ = classify(own.err)
 		return code, own.status()
-	case errors.As(err, &impossible):
+	case errors.As(err, &impossible), errors.As(err, &unmeasured) && unmeasured.exit == exitImpossible:
 		return "impossible", exitImpossible
 	case errors.Is(err, errInterrupted):
 		return "interrupted", exitInterrupted

@@ -29,6 +29,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        []string // "NAME=value", for the programs that are started
+	Executable     string   // this program, for those that it starts again
 	Home           string   // the person's folder; may be empty
 	Terminal       bool     // standard output is a terminal
 	ErrTerminal    bool     // standard error is one
@@ -255,6 +256,7 @@ which bytes it was.`,
 		newCompare(s),
 		newGPUs(s),
 		newEnvironment(s),
+		newSweep(s),
 		newServe(s),
 		newCompletion(),
 	)

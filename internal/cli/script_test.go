@@ -16,9 +16,10 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"floodmark": func() {
+			self, _ := os.Executable()
 			os.Exit(cli.Run(context.Background(), cli.Env{
 				Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-				Getenv: os.Getenv, Environ: os.Environ(), Version: "test",
+				Getenv: os.Getenv, Environ: os.Environ(), Executable: self, Version: "test",
 			}))
 		},
 	})

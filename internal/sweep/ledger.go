@@ -53,6 +53,9 @@ func Create(folder string, p Plan) (*Ledger, error) {
 	return &Ledger{Folder: folder, Plan: p}, nil
 }
 
+// Discard removes the folder of a sweep that never had a point.
+func (l *Ledger) Discard() error { return source.OfFile(l.Folder, os.RemoveAll(l.Folder)) }
+
 // Open reads the folder of a sweep that was begun.
 func Open(folder string) (*Ledger, error) {
 	text, err := read(filepath.Join(folder, planFile), 1<<20)

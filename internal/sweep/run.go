@@ -46,6 +46,12 @@ func (l *Ledger) one(ctx context.Context, value int64, measure Measure) (Point, 
 	return p, l.Append(p)
 }
 
+// Task measures one value and writes it down, as a task of a cluster does.
+func (l *Ledger) Task(ctx context.Context, value int64, measure Measure) error {
+	_, err := l.one(ctx, value, measure)
+	return err
+}
+
 // StoppedError is a search that a failure stopped which is not about memory.
 type StoppedError struct{ Point Point }
 
@@ -57,14 +63,24 @@ func (e *StoppedError) Error() string {
 // boundary then lies within one step, in at most [Limit.MaxRuns] runs. What the
 // ledger knows is not run again.
 func (l *Ledger) FindLimit(ctx context.Context, measure Measure, progress Progress) error {
+	return l.FindLimitBy(ctx, func(ctx context.Context, value int64) error {
+		progress(l.Points(), value, 0)
+		return l.Task(ctx, value, measure)
+	})
+}
+
+// FindLimitBy is [Ledger.FindLimit] for who writes a value's line himself.
+func (l *Ledger) FindLimitBy(ctx context.Context, write func(ctx context.Context, value int64) error) error {
 	limit := *l.Plan.Limit
 	ask := func(step int64) (passed bool, err error) {
 		value := limit.at(step)
 		p, known := l.Point(value)
 		if !known {
-			progress(l.Points(), value, 0)
-			if p, err = l.one(ctx, value, measure); err != nil {
+			if err := write(ctx, value); err != nil {
 				return false, err
+			}
+			if p, known = l.Point(value); !known {
+				return false, fmt.Errorf("%s = %d left no result", l.Plan.Dimension, value)
 			}
 		}
 		if p.Status != Passed && p.Status != OutOfMemory {
@@ -79,6 +95,11 @@ func (l *Ledger) FindLimit(ctx context.Context, measure Measure, progress Progre
 	if passed, err := ask(high); err != nil || passed {
 		return err
 	}
+	return halve(low, high, ask)
+}
+
+// halve narrows a step that passes and one that does not to neighbours.
+func halve(low, high int64, ask func(step int64) (bool, error)) error {
 	for high-low > 1 {
 		middle := low + (high-low)/2
 		passed, err := ask(middle)
