@@ -23,6 +23,7 @@ part() {
 }
 
 part 'pickle against Python' 'python3 -c "import pickle"' 'install Python 3 (apt-get install python3)' internal/pickle Python
+part 'a sweep on Slurm' '[ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged' 'as root, with Slurm (apt-get install --no-install-recommends slurm-wlm munge)' internal/cli Slurm
 part 'the page in Chromium' 'command -v chromium' 'install Chromium (apt-get install chromium)' internal/cli Browser
 
 counts integration
