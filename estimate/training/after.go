@@ -7,6 +7,7 @@ import (
 	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/estimate/state"
+	"floodmark/internal/torch"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
@@ -48,8 +49,15 @@ func (j *job) evaluation() {
 		j.workspaces()
 	}
 	i := len(j.tl.Phases)
-	j.span(account.PhaseEvaluation, 0, func() { j.kept(e) })
-	j.unpredicted(i, i)
+	j.span(account.PhaseEvaluation, 0, func() {
+		if j.ops != nil {
+			j.evaluate(e)
+		}
+		j.kept(e)
+	})
+	if j.ops == nil {
+		j.unpredicted(i, i)
+	}
 }
 
 // kept is the predictions of all batches.
@@ -79,16 +87,22 @@ func (j *job) kept(e workload.EvaluationLoop) {
 	j.free(batch, collected)
 }
 
-// predictions is the bytes of one batch's logits, and why they are not known.
-func (j *job) predictions(e workload.EvaluationLoop) (bytes int64, why string) {
-	context := e.Context
+// evaluated is the sequences of a batch of evaluation and their length; 0 where
+// nobody said them.
+func (j *job) evaluated(e workload.EvaluationLoop) (batch, context int64) {
+	batch, context = e.Batch, e.Context
 	if context == 0 {
 		context, _ = j.in.Workload.Dimension(workload.Context)
 	}
-	batch := e.Batch
 	if batch == 0 {
 		batch, _ = j.in.Workload.Dimension(workload.Batch)
 	}
+	return batch, context
+}
+
+// predictions is the bytes of one batch's logits, and why they are not known.
+func (j *job) predictions(e workload.EvaluationLoop) (bytes int64, why string) {
+	batch, context := j.evaluated(e)
 	format := e.Logits
 	if format == dtype.Unknown && j.train.Autocast != dtype.Unknown {
 		format = dtype.F32 // accelerate's convert_outputs_to_fp32
@@ -209,9 +223,15 @@ func (j *job) export() {
 			return
 		}
 		for _, t := range j.held {
-			if t.role.Category() == account.CategoryParameter && t.weight != none && t.format != j.train.Export.Format {
-				j.rebind(&t.weight, j.born(t.term, t.in(j.train.Export.Format)))
+			if t.role.Category() != account.CategoryParameter || t.format == j.train.Export.Format {
+				continue
 			}
+			cast := j.born(t.term, t.in(j.train.Export.Format))
+			if t.tensor.Defined() {
+				j.machine.Drop(t.tensor)
+			}
+			j.free(t.weight)
+			t.tensor, t.weight = torch.Tensor{}, cast
 		}
 	})
 }
@@ -222,24 +242,16 @@ func (j *job) export() {
 // them deeply, and a change of format copies them now
 // (torch/optim/optimizer.py, load_state_dict).
 func (j *job) resume() {
-	j.endProcess()
+	lived := j.endProcess()
 	j.span(account.PhaseResume, 0, func() {
-		var held int64
-		for _, p := range j.held {
-			p.weight = j.again(p.weight)
-		}
-		for _, p := range j.tuned {
-			if j.train.Tuning != nil {
-				p.weight = j.again(p.weight)
-			}
-			p.master = j.again(p.master)
-		}
-		for _, p := range j.tuned {
-			for i, s := range p.states {
-				if s != none {
-					held += j.tl.Allocs[s].Requested
-				}
-				p.states[i] = j.again(s)
+		var states int64
+		for _, a := range lived {
+			switch j.tl.Terms[j.tl.Allocs[a].Term].ID {
+			case account.TermOptimizerState:
+				states += j.tl.Allocs[a].Requested
+				fallthrough
+			case account.TermWeights, account.TermBuffers, account.TermQuantisationMetadata, account.TermAdapters, account.TermMasterCopy:
+				j.born(j.tl.Allocs[a].Term, j.tl.Allocs[a].Requested)
 			}
 		}
 		p := requested(resumeFormula)
@@ -248,21 +260,13 @@ func (j *job) resume() {
 			j.here(term, account.Zero("the states are read into main memory, and each goes to the device from there", p))
 			return
 		}
-		j.here(term, account.Between(0, held, p))
+		j.here(term, account.Between(0, states, p))
 	})
 }
 
-// again is another allocation like one that is gone.
-func (j *job) again(a uint32) uint32 {
-	if a == none {
-		return none
-	}
-	return j.born(j.tl.Allocs[a].Term, j.tl.Allocs[a].Requested)
-}
-
 // endProcess frees all that lives, and what the allocator caches: the process
-// ends.
-func (j *job) endProcess() {
+// ends. It lists what lived.
+func (j *job) endProcess() (lived []uint32) {
 	ofSteps := []account.TermID{account.TermAllocatorCache, account.TermWorkspace, account.TermInput}
 	alive := make([]bool, len(j.tl.Allocs))
 	for _, e := range j.tl.Events {
@@ -276,6 +280,7 @@ func (j *job) endProcess() {
 	for a, lives := range alive {
 		if lives {
 			j.free(uint32(a))
+			lived = append(lived, uint32(a))
 		}
 	}
 	j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.EmptyCache})
@@ -284,4 +289,5 @@ func (j *job) endProcess() {
 			j.tl.Bounds[i].To = int32(len(j.tl.Phases) - 1)
 		}
 	}
+	return lived
 }

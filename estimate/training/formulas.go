@@ -21,6 +21,7 @@ const (
 	copyFormula      = "training.copy"
 	mergeFormula     = "training.merge"
 	resumeFormula    = "training.resume"
+	operatorFormula  = "training.operators"
 	pagedFormula     = "optimizer.paged"
 	momentsFormula   = "optimizer.moments"
 	blockFormula     = "optimizer.blockwise"
@@ -28,7 +29,7 @@ const (
 )
 
 const (
-	torch        = "https://github.com/pytorch/pytorch/blob/v2.9.0/torch/"
+	pytorch      = "https://github.com/pytorch/pytorch/blob/v2.9.0/torch/"
 	bitsandbytes = "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.49.0/bitsandbytes/optim/optimizer.py"
 	transformers = "https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/"
 	peft         = "https://github.com/huggingface/peft/blob/v0.18.0/src/peft/"
@@ -70,13 +71,15 @@ func rules() []account.Formula {
 		{ID: adapterFormula, Short: "Σ modules: rank × (in + out), modules saved whole", Rule: "Σ targeted modules: rank × (in + out) elements, DoRA: out more; modules saved whole: their shape; in the adapter's format",
 			Source: peft + "tuners/lora/layer.py", Worked: "rank 16 on [4096, 4096] in 32 bits is 16 × 8192 × 4 = 524,288 bytes"},
 		{ID: gradientFormula, Short: "trained elements × format of gradients", Rule: "Σ trained tensors: elements × bytes of the gradients' format; born in backward, freed after the step unless they are kept",
-			Source: torch + "csrc/autograd/functions/accumulate_grad.h", Worked: "7,000,000,000 × 2 bytes = 14,000,000,000 bytes"},
+			Source: pytorch + "csrc/autograd/functions/accumulate_grad.h", Worked: "7,000,000,000 × 2 bytes = 14,000,000,000 bytes"},
 		{ID: masterFormula, Short: "trained elements × format of the master copy", Rule: "Σ trained tensors: elements × bytes of the master copy's format, from when the optimizer is made",
 			Source: "https://arxiv.org/abs/1710.03740", Worked: "7,000,000,000 × 4 bytes = 28,000,000,000 bytes"},
 		{ID: autocastFormula, Short: "matrices of 32 bits × autocast's format", Rule: "Σ trained matrices of 32 bits but embeddings: elements × 2 bytes, from their first use to the end of autocast's context",
 			Source: "https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/autocast_mode.cpp", Worked: "[4096, 4096] is 33,554,432 bytes"},
 		{ID: temporaryFormula, Short: "temporaries of the optimizer, by its source", Rule: "AdamW: foreach one root for all parameters, for_loop a root and two quotients of one; Adafactor and Muon: one parameter at a time; kernels that update in place none",
-			Source: torch + "optim/adam.py", Worked: "foreach over 7,000,000,000 parameters with moments in BF16: 14,000,000,000 bytes"},
+			Source: pytorch + "optim/adam.py", Worked: "foreach over 7,000,000,000 parameters with moments in BF16: 14,000,000,000 bytes"},
+		{ID: operatorFormula, Short: "each operator's allocations, in order", Rule: "the model's modules as a program of operators: what each allocates, keeps for backward and frees, in PyTorch's order",
+			Source: "https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/llama/modeling_llama.py", Worked: "a linear layer of [4096, 4096] over 2,048 positions in BF16 makes 16,777,216 bytes and keeps its input"},
 		{ID: inputFormula, Short: "8 bytes a token: ids, labels, mask, positions", Rule: "8 bytes a token of a micro-batch: ids at least; ids, labels, mask and positions at most",
 			Source: "https://huggingface.co/docs/transformers/main_classes/data_collator", Worked: "4 × 2048 × 8 = 65,536 bytes"},
 		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format", Rule: "batches × sequences × positions × vocabulary × bytes of the format; what is there and what it is joined to stand beside each other",
@@ -86,9 +89,9 @@ func rules() []account.Formula {
 		{ID: mergeFormula, Short: "one module: product, its scaled copy", Rule: "one module at a time: out × in in the adapter's format, twice; the unpacked weight and the sum where it is packed",
 			Source: peft + "tuners/lora/layer.py", Worked: "[14336, 4096] in 32 bits is 234,881,024 bytes, twice"},
 		{ID: resumeFormula, Short: "the states once more, while they are taken over", Rule: "states that are read onto the device, nothing to a whole copy beside those that the optimizer holds",
-			Source: torch + "optim/optimizer.py", Worked: "two moments of 1,235,814,400 in BF16: up to 4,943,257,600 bytes"},
+			Source: pytorch + "optim/optimizer.py", Worked: "two moments of 1,235,814,400 in BF16: up to 4,943,257,600 bytes"},
 		{ID: momentsFormula, Short: "trained elements × format of each moment", Rule: "Σ trained tensors: elements × bytes of the format, for each moment; born in the first step",
-			Source: torch + "optim/adam.py", Worked: "AdamW: 2 × 1,235,814,400 × 2 = 4,943,257,600 bytes"},
+			Source: pytorch + "optim/adam.py", Worked: "AdamW: 2 × 1,235,814,400 × 2 = 4,943,257,600 bytes"},
 		{ID: blockFormula, Short: "8 bits and a maximum for 256; small tensors 32 bits", Rule: "Σ trained tensors, for each state: 1 byte an element and 4 for each 256, tensors below 4,096 elements 4 bytes an element; two tables of 1,024 bytes",
 			Source: bitsandbytes, Worked: "[4096, 4096], two states: 2 × (16,777,216 + 262,144) = 34,078,720 bytes"},
 		{ID: pagedFormula, Short: "states in managed memory, on the device or not", Rule: "states of tensors of 100,000 elements and more are in managed memory: outside of PyTorch's counters, from none to all of them on the device",

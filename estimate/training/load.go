@@ -3,24 +3,52 @@ package training
 import (
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/model"
 	"floodmark/workload"
 )
 
 // load is the phase in which everything is born that is there before the first
 // step: the model's tensors, an adapter's, and the master copies that an
 // optimizer makes when it is made.
-func (j *job) load() {
+func (j *job) load() (fault error) {
 	j.span(account.PhaseModelLoad, 0, func() {
-		j.weights()
-		j.prepare()
+		if fault = j.program(); j.ops == nil {
+			j.weights()
+			j.prepare()
+		} else {
+			j.loading()
+		}
 		j.tuned = j.trained()
 		for _, p := range j.tuned {
-			if p.weight == none {
-				p.weight = j.born(p.term, p.in(p.format))
+			if p.weight == none && !p.tensor.Defined() {
+				p.tensor = j.machine.Adapter(p.format, p.shape...)
 			}
 		}
 		j.masters()
 	})
+	return fault
+}
+
+// loading is what stands beside the tensors while they are read, and while those
+// that are cast have both formats.
+func (j *job) loading() {
+	var most int64
+	for _, p := range j.held {
+		most = max(most, p.in(p.format))
+	}
+	j.here(j.temporaries(), account.Between(0, most, requested(loadFormula)))
+	j.notUnderstood()
+}
+
+// notUnderstood makes the weights a lower bound where the reader of the model met
+// something that it does not know.
+func (j *job) notUnderstood() {
+	if len(j.in.Model.Unknown) == 0 || j.in.Model.Listed {
+		return
+	}
+	u := j.in.Model.Unknown[0]
+	term := j.weightsTerm(account.CategoryParameter)
+	j.bound(term, 0, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, j.tl.Terms[term].Provenance))
 }
 
 // weights is the model's tensors as they are stored. Beside them stands what is
@@ -32,11 +60,14 @@ func (j *job) weights() {
 		t := j.in.Model.Tensors[local.Tensor]
 		term := j.weightsTerm(t.Role.Category())
 		p := newParameter(t.Name, t.Role, local.Shape, t.Stored, term)
-		p.packed = t.Packed != nil || t.Stored.Blocked() || t.Stored.Bits() < 16
+		p.packed = j.packed(t)
 		figure := local.Bytes(t)
 		switch bytes, exact := figure.IsExact(); {
 		case j.has(workload.WeightOffload):
 			j.bound(term, 0, last, account.Unknown("how many of the weights are offloaded is not modelled", j.tl.Terms[term].Provenance))
+		case exact && j.isTensor(p):
+			p.tensor = j.machine.Parameter(p.format, j.trains() && j.train.Tuning == nil, p.shape...)
+			most = max(most, bytes)
 		case exact:
 			p.weight = j.born(term, bytes)
 			most = max(most, bytes)
@@ -45,11 +76,7 @@ func (j *job) weights() {
 		}
 		j.held = append(j.held, p)
 	}
-	if len(j.in.Model.Unknown) > 0 && !j.in.Model.Listed {
-		u := j.in.Model.Unknown[0]
-		term := j.weightsTerm(account.CategoryParameter)
-		j.bound(term, 0, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, j.tl.Terms[term].Provenance))
-	}
+	j.notUnderstood()
 	j.here(j.temporaries(), account.Between(0, most, requested(loadFormula)))
 }
 
@@ -71,6 +98,14 @@ func (j *job) temporaries() uint32 {
 	return j.term(account.TermTemporaries, account.CategoryTemporary, requested(temporaryFormula))
 }
 
+// mostDimensions is how many a tensor of the machine can have.
+const mostDimensions = 8
+
+// isTensor reports a parameter that the machine can hold as it is.
+func (j *job) isTensor(p *parameter) bool {
+	return !p.packed && len(p.shape) <= mostDimensions && p.role.Category() == account.CategoryParameter && p.format.Bits() >= 16
+}
+
 // prepare casts what is not packed from 16 to 32 bits, one tensor at a time
 // (prepare_model_for_kbit_training of PEFT).
 func (j *job) prepare() {
@@ -78,13 +113,18 @@ func (j *job) prepare() {
 		return
 	}
 	for _, p := range j.held {
-		if p.weight == none || p.packed || p.format != dtype.F16 && p.format != dtype.BF16 || p.role.Category() != account.CategoryParameter {
+		if !p.tensor.Defined() || p.format != dtype.F16 && p.format != dtype.BF16 {
 			continue
 		}
-		cast := j.born(p.term, p.in(dtype.F32))
-		j.rebind(&p.weight, cast)
-		p.format = dtype.F32
+		cast := j.machine.Parameter(dtype.F32, false, p.shape...)
+		j.machine.Drop(p.tensor)
+		p.tensor, p.format = cast, dtype.F32
 	}
+}
+
+// casts reports a tensor of the model that preparation casts to 32 bits.
+func (j *job) casts(t model.Tensor) bool {
+	return j.train.Tuning != nil && j.train.Tuning.Prepared && !j.packed(t) && (t.Stored == dtype.F16 || t.Stored == dtype.BF16) && t.Role.Category() == account.CategoryParameter
 }
 
 // masters is the copies that a mixed-precision optimizer updates in place of the

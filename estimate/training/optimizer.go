@@ -1,9 +1,12 @@
 package training
 
 import (
+	"slices"
+
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/internal/torch"
 	"floodmark/workload"
 )
 
@@ -15,77 +18,145 @@ const (
 	smallElements  = 4096    // tensors with fewer elements keep 32-bit states
 	pagedElements  = 100_000 // states of tensors with fewer elements are not paged
 	tableBytes     = 256 * 4 // the code of 8-bit values, one for signed and one for unsigned
-	stepBytes      = 4       // the step counter, where it is on the device
 	maximumBytes   = 4
 	fullStateBytes = 4
 )
 
-// step is the optimizer's step over all that is trained: states are born in the
-// first one.
-func (j *job) step(first bool) {
-	if first {
-		j.states(j.tuned)
-	}
-	j.update(j.tuned)
-}
-
-// states makes what the optimizer keeps of each parameter, in the order in which
-// it walks them.
-func (j *job) states(list []*parameter) {
-	o := j.train.Optimizer
-	term := j.term(account.TermOptimizerState, account.CategoryOptimizerState, requested(stateFormula(o)))
-	if o.Bits == 8 {
-		j.born(term, tableBytes)
-		if o.Name == workload.AdamW {
-			j.born(term, tableBytes)
-		}
-	}
-	for _, p := range list {
-		j.stateOf(p, term)
-	}
-}
-
-// stateOf makes the states of one parameter.
-func (j *job) stateOf(p *parameter, term uint32) {
-	o, f := j.train.Optimizer, j.formatsOf(p)
-	keep := func(bytes int64) { p.states = append(p.states, j.born(term, bytes)) }
-	switch {
+// update is one step over parameters. What PyTorch and transformers step is run
+// by the machine; kernels of bitsandbytes, master copies and Muon are here.
+func (j *job) update(list []*parameter, first bool) {
+	switch o := j.train.Optimizer; {
 	case o.Bits != 0:
-		moments := 1
-		if o.Name == workload.AdamW {
-			moments = 2
+		if first {
+			j.inBlocks(list)
 		}
-		j.blockwise(p, term, moments)
-	case o.Name == workload.Adafactor:
-		j.factored(p, keep)
-	case o.Name == workload.SGD:
-		if o.Momentum {
-			keep(p.in(f.first.Format))
-		}
-	case o.Name == workload.Muon && p.matrix():
-		keep(p.in(f.first.Format))
+	case o.Name == workload.Muon:
+		j.muon(list, first)
+	case j.mastered(list):
+		j.onMasters(list, first)
 	default:
-		if o.Implementation == workload.Fused {
-			keep(stepBytes)
-		}
-		keep(p.in(f.first.Format))
-		keep(p.in(f.second.Format))
+		j.native(list)
 	}
 }
 
-// factored is Adafactor's second moment in 32 bits: a row and a column of each
-// matrix, whole for vectors (transformers/optimization.py, Adafactor.step).
-func (j *job) factored(p *parameter, keep func(int64)) {
-	n := len(p.shape)
-	if j.in.Workload.Precision.FirstMoment.Format != dtype.Unknown {
-		keep(p.in(dtype.F32))
+// mastered reports an optimizer that updates copies of its parameters, or reads
+// gradients in a format of their own.
+func (j *job) mastered(list []*parameter) bool {
+	return slices.ContainsFunc(list, func(p *parameter) bool { return p.master != none || !p.tensor.Defined() || !p.tensor.HasGrad() })
+}
+
+// native is an optimizer of torch.optim or transformers, over tensors of the
+// machine.
+func (j *job) native(list []*parameter) {
+	o := j.optimizers[list[0]]
+	j.stateTerm()
+	if o == nil {
+		tensors := make([]torch.Tensor, len(list))
+		for i, p := range list {
+			tensors[i] = p.tensor
+		}
+		o = j.machine.NewOptimizer(j.optimizerOptions(), tensors)
+		j.optimizers[list[0]] = o
 	}
-	if n < 2 || p.elements == 0 {
-		keep(p.in(dtype.F32))
+	o.Step()
+	j.decay(list)
+}
+
+// optimizerOptions is the declared optimizer in the machine's words.
+func (j *job) optimizerOptions() torch.OptimizerOptions {
+	o := torch.OptimizerOptions{Algorithm: torch.AdamW, Momentum: j.train.Optimizer.Momentum}
+	declared := j.in.Workload.Precision
+	if j.train.Tuning == nil {
+		declared = declared.Completed()
+	}
+	o.State = declared.FirstMoment.Format // of none declared each moment is as its parameter
+	switch j.train.Optimizer.Name {
+	case workload.SGD:
+		o.Algorithm = torch.SGD
+	case workload.Adafactor:
+		o.Algorithm = torch.Adafactor
+	}
+	switch j.implementation() {
+	case workload.ForLoop:
+		o.Form = torch.ForLoop
+	case workload.Fused:
+		o.Form = torch.Fused
+	}
+	return o
+}
+
+// implementation is the declared one, or PyTorch's default on a GPU.
+func (j *job) implementation() workload.Implementation {
+	if i := j.train.Optimizer.Implementation; i != "" {
+		return i
+	}
+	return workload.Foreach
+}
+
+// decay is the sums of gradients and weights that SGD makes with weight decay,
+// which nobody declares: of all parameters at once in foreach.
+func (j *job) decay(list []*parameter) {
+	if j.train.Optimizer.Name != workload.SGD || j.implementation() == workload.Fused {
 		return
 	}
-	keep(fullStateBytes * (p.elements / p.shape[n-1]))
-	keep(fullStateBytes * (p.elements / p.shape[n-2]))
+	var all, most int64
+	for _, p := range list {
+		n := p.in(j.formatsOf(p).gradient.Format)
+		all, most = all+n, max(most, n)
+	}
+	if j.implementation() == workload.ForLoop {
+		all = most
+	}
+	j.here(j.temporaries(), account.Between(0, all, requested(temporaryFormula)))
+}
+
+// stateTerm is the term of the optimizer's states.
+func (j *job) stateTerm() uint32 {
+	p := requested(stateFormula(j.train.Optimizer))
+	term := j.term(account.TermOptimizerState, account.CategoryOptimizerState, p)
+	j.tl.Terms[term].Provenance = p
+	return term
+}
+
+// inBlocks makes the states of bitsandbytes' optimizers, and once the tables that
+// turn 8 bits into numbers.
+func (j *job) inBlocks(list []*parameter) {
+	o, term := j.train.Optimizer, j.stateTerm()
+	moments := 1
+	if o.Name == workload.AdamW {
+		moments = 2
+	}
+	for o.Bits == 8 && j.tables < moments {
+		j.born(term, tableBytes)
+		j.tables++
+	}
+	for _, p := range list {
+		j.blockwise(p, term, moments)
+	}
+}
+
+// onMasters is AdamW or SGD over master copies: moments of each, and in foreach
+// the roots of all second moments.
+func (j *job) onMasters(list []*parameter, first bool) {
+	term := j.stateTerm()
+	o := j.train.Optimizer
+	for _, p := range list {
+		f := j.formatsOf(p)
+		if first && o.Moments() > 0 {
+			p.states = append(p.states, j.born(term, p.in(f.first.Format)))
+		}
+		if first && o.Moments() > 1 {
+			p.states = append(p.states, j.born(term, p.in(f.second.Format)))
+		}
+	}
+	if o.Name == workload.AdamW && j.implementation() == workload.Foreach {
+		var roots []uint32
+		for _, p := range list {
+			roots = append(roots, j.born(j.temporaries(), p.in(j.formatsOf(p).second.Format)))
+		}
+		j.free(roots...)
+	}
+	j.castGradients(list)
 }
 
 // blockwise is bitsandbytes' states: 8 bits an element and a maximum for each
@@ -112,57 +183,6 @@ func (j *job) blockwise(p *parameter, term uint32, moments int) {
 	}
 }
 
-// update is the temporaries of the step.
-func (j *job) update(list []*parameter) {
-	switch o := j.train.Optimizer; {
-	case o.Bits != 0:
-		return // kernels that update in place
-	case o.Name == workload.Adafactor:
-		j.adafactor(list)
-	case o.Name == workload.Muon:
-		j.muon(list)
-	case o.Name == workload.SGD:
-		j.sgd(list)
-	default:
-		j.adamw(list)
-	}
-}
-
-// implementation is the declared one, or PyTorch's default on a GPU.
-func (j *job) implementation() workload.Implementation {
-	if i := j.train.Optimizer.Implementation; i != "" {
-		return i
-	}
-	return workload.Foreach
-}
-
-// adamw is torch.optim.AdamW: foreach makes the roots of all second moments
-// before it divides by them; the loop makes a root and a quotient of each, and
-// its name keeps the last quotient until the next is there; the fused kernel
-// makes nothing (torch/optim/adam.py).
-func (j *job) adamw(list []*parameter) {
-	term := j.temporaries()
-	switch j.implementation() {
-	case workload.Foreach:
-		var roots []uint32
-		for _, p := range list {
-			roots = append(roots, j.born(term, p.in(j.formatsOf(p).second.Format)))
-		}
-		j.free(roots...)
-	case workload.ForLoop:
-		denominator := none
-		for _, p := range list {
-			bytes := p.in(j.formatsOf(p).second.Format)
-			root := j.born(term, bytes)
-			quotient := j.born(term, bytes)
-			j.free(root)
-			j.rebind(&denominator, quotient)
-		}
-		j.free(denominator)
-	}
-	j.castGradients(list)
-}
-
 // castGradients is what an optimizer with a master copy can make of gradients in
 // another format: it may read them as they are, or bring them to the master's
 // first.
@@ -178,56 +198,13 @@ func (j *job) castGradients(list []*parameter) {
 	}
 }
 
-// sgd is torch.optim.SGD: with weight decay it makes of each gradient a sum, all
-// of them at once in foreach.
-func (j *job) sgd(list []*parameter) {
-	var all, most int64
-	for _, p := range list {
-		n := p.in(j.formatsOf(p).gradient.Format)
-		all, most = all+n, max(most, n)
-	}
-	switch j.implementation() {
-	case workload.Foreach:
-		j.here(j.temporaries(), account.Between(0, all, requested(temporaryFormula)))
-	case workload.ForLoop:
-		j.here(j.temporaries(), account.Between(0, most, requested(temporaryFormula)))
-	}
-}
-
-// adafactor is transformers' Adafactor, one parameter after the other: gradient
-// and parameter in 32 bits where they are in 16, the squares, the update and its
-// negative. Names keep the tensors of the parameter before.
-func (j *job) adafactor(list []*parameter) {
-	term := j.temporaries()
-	gradient, data, update := none, none, none
-	for _, p := range list {
-		wide := p.in(dtype.F32)
-		cast := func(f dtype.Format) uint32 {
-			if f == dtype.F16 || f == dtype.BF16 {
-				return j.born(term, wide)
-			}
-			return none
-		}
-		j.rebind(&gradient, cast(j.formatsOf(p).gradient.Format))
-		j.rebind(&data, cast(p.format))
-		square := j.born(term, wide)
-		sum := j.born(term, wide)
-		j.free(square)
-		j.rebind(&update, sum)
-		j.rebind(&update, j.born(term, wide)) // the root's inverse, times the gradient
-		negative := j.born(term, wide)
-		j.free(negative)
-	}
-	j.free(gradient, data, update)
-}
-
 // newtonSchulz is how many iterations torch.optim.Muon makes unless told otherwise.
 const newtonSchulz = 5
 
 // muon is torch.optim.Muon on matrices, and AdamW beside it on all else: the
 // update, its copy in bfloat16, and in each iteration two squares and the next
 // copy (torch/optim/_muon.py).
-func (j *job) muon(list []*parameter) {
+func (j *job) muon(list []*parameter, first bool) {
 	term := j.temporaries()
 	update, gram, squared := none, none, none
 	var rest []*parameter
@@ -235,6 +212,9 @@ func (j *job) muon(list []*parameter) {
 		if !p.matrix() {
 			rest = append(rest, p)
 			continue
+		}
+		if first {
+			p.states = append(p.states, j.born(j.stateTerm(), p.in(j.formatsOf(p).first.Format)))
 		}
 		side := min(p.shape[0], p.shape[1])
 		moved := j.born(term, p.in(j.formatsOf(p).gradient.Format)) // the momentum ahead of the gradient
@@ -250,5 +230,7 @@ func (j *job) muon(list []*parameter) {
 		j.rebind(&update, ortho)
 	}
 	j.free(update)
-	j.adamw(rest)
+	if len(rest) > 0 {
+		j.native(rest)
+	}
 }

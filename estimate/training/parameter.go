@@ -4,6 +4,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/internal/torch"
 	"floodmark/model"
 	"floodmark/workload"
 )
@@ -18,6 +19,8 @@ type parameter struct {
 	format   dtype.Format
 	term     uint32
 	packed   bool
+	trained  bool
+	tensor   torch.Tensor // on the machine; None where it is bytes alone
 
 	weight, gradient, master uint32
 	states                   []uint32
@@ -84,10 +87,10 @@ func (j *job) trained() []*parameter {
 	if !j.trains() {
 		return nil
 	}
-	if j.train.Tuning == nil {
+	if j.train.Tuning == nil || j.ops != nil {
 		var list []*parameter
 		for _, p := range j.held {
-			if p.role.Category() == account.CategoryParameter {
+			if p.role.Category() == account.CategoryParameter && (j.ops == nil || p.trained) {
 				list = append(list, p)
 			}
 		}

@@ -18,7 +18,11 @@ const countedSteps = 2
 // steps lays out the steps of training.
 func (j *job) steps() {
 	j.workspaces()
-	j.input()
+	if j.ops != nil {
+		j.inputs()
+	} else {
+		j.input()
+	}
 	for n := 1; n <= countedSteps; n++ {
 		if j.train.Accumulation > 1 {
 			j.microBatch(n, 1, true)
@@ -32,8 +36,12 @@ func (j *job) steps() {
 }
 
 // workspaces is what matrix libraries take with the first product and keep.
+// The machine makes those of cuBLAS itself; what is left is cuBLASLt's own.
 func (j *job) workspaces() {
 	f := outside.Workspaces(j.in.Memory.Arch)
+	if high, known := f.High(); j.ops != nil && known {
+		f = account.Between(0, max(0, high-2*j.device().Workspace), f.Provenance)
+	}
 	term := j.term(account.TermWorkspace, account.CategoryWorkspace, f.Provenance)
 	j.bound(term, len(j.tl.Phases), last, f)
 }
@@ -60,6 +68,14 @@ func (j *job) tokens() (int64, bool) {
 // microBatch is forward, loss and backward of one micro-batch. Of accumulated
 // ones the first makes the gradients, and the others run beside them.
 func (j *job) microBatch(n, micro int, makes bool) {
+	if j.ops != nil {
+		j.microSpan(account.PhaseForward, n, micro, j.forward)
+		j.microSpan(account.PhaseBackward, n, micro, func() {
+			j.machine.Backward(j.ops.loss)
+			j.gradientsApart()
+		})
+		return
+	}
 	from := len(j.tl.Phases)
 	var cached []uint32
 	j.microSpan(account.PhaseForward, n, micro, func() { cached = j.autocast() })
@@ -89,29 +105,48 @@ func (j *job) autocast() []uint32 {
 	return list
 }
 
-// gradients are born in backward, the last layer's first, where .grad is none.
+// gradients are born in backward, the last layer's first, where .grad is none. An
+// optimizer in backward steps each as soon as it is there.
 func (j *job) gradients(first bool) {
-	term := j.term(account.TermGradients, account.CategoryGradient, requested(gradientFormula))
-	states := j.train.InBackward && first
-	var state uint32
-	if states {
-		state = j.term(account.TermOptimizerState, account.CategoryOptimizerState, requested(stateFormula(j.train.Optimizer)))
-		if j.train.Optimizer.Bits == 8 {
-			j.born(state, 2*tableBytes)
+	for _, p := range slices.Backward(j.tuned) {
+		j.gradient(p)
+		if j.train.InBackward {
+			j.update([]*parameter{p}, first)
+			j.release(p)
 		}
 	}
-	for _, p := range slices.Backward(j.tuned) {
-		if p.gradient == none {
-			p.gradient = j.born(term, p.in(j.formatsOf(p).gradient.Format))
+}
+
+// gradientsApart moves what backward made into gradients of a format of their
+// own, one parameter at a time.
+func (j *job) gradientsApart() {
+	for _, p := range j.tuned {
+		if f := j.formatsOf(p).gradient.Format; f != p.format && p.tensor.Defined() && p.tensor.HasGrad() {
+			j.gradient(p)
+			j.machine.ZeroGrad(p.tensor, true)
 		}
-		if !j.train.InBackward {
-			continue
+	}
+}
+
+// gradient makes the gradient of a parameter: its tensor's own, or one in a
+// format of its own.
+func (j *job) gradient(p *parameter) {
+	f := j.formatsOf(p).gradient.Format
+	switch {
+	case p.tensor.Defined() && f == p.format:
+		if !p.tensor.HasGrad() {
+			j.machine.GradOf(p.tensor)
 		}
-		if states {
-			j.stateOf(p, state)
-		}
-		j.update([]*parameter{p})
-		j.rebind(&p.gradient, none)
+	case p.gradient == none:
+		p.gradient = j.born(j.term(account.TermGradients, account.CategoryGradient, requested(gradientFormula)), p.in(f))
+	}
+}
+
+// release frees the gradient of a parameter.
+func (j *job) release(p *parameter) {
+	j.rebind(&p.gradient, none)
+	if p.tensor.Defined() {
+		j.machine.ZeroGrad(p.tensor, true)
 	}
 }
 
@@ -122,10 +157,10 @@ func (j *job) optimizerStep(n int) {
 		return
 	}
 	j.span(account.PhaseOptimizerStep, n, func() {
-		j.step(n == 1)
+		j.update(j.tuned, n == 1)
 		if j.train.Reset != workload.SetToZero {
 			for _, p := range j.tuned {
-				j.rebind(&p.gradient, none)
+				j.release(p)
 			}
 		}
 	})
@@ -159,13 +194,21 @@ func (j *job) why() string {
 		return "a captured step keeps its tensors in a private pool, which is not modelled"
 	case j.has(workload.WeightOffload):
 		return "what weight offload brings to the device and when is not modelled"
-	case len(j.in.Model.Stacks) == 0:
+	case len(j.in.Model.Stacks) != 1 || j.in.Model.Stacks[0].Kind != model.Decoder:
 		return "the operators of this kind of model are not modelled"
+	case j.train.InBackward:
+		return "a step inside backward is not modelled beside operators"
+	case j.in.Plan.Mesh.Ranks() > 1:
+		return "the operators of several ranks are not modelled by this engine"
+	case len(j.in.Model.Unknown) > 0:
+		return "the model is not understood: " + j.in.Model.Unknown[0].Field
+	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing:
+		return "checkpointing of this kind is not modelled by this version"
 	}
 	if _, ok := j.tokens(); !ok && j.trains() {
 		return "the workload does not say how much is processed at once (context, micro_batch)"
 	}
-	return "activations of training are not predicted by this version"
+	return ""
 }
 
 // notes say what a reader of the steps must be told.

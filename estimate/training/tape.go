@@ -2,6 +2,7 @@ package training
 
 import (
 	"floodmark/account"
+	"floodmark/internal/torch"
 	"floodmark/timeline"
 )
 
@@ -13,8 +14,34 @@ type tape struct {
 // none is a tensor that does not exist.
 const none = ^uint32(0)
 
-func newTape(ranks []int) *tape {
-	return &tape{tl: &timeline.Timeline{Ranks: ranks, Device: -1, Streams: []string{"default"}}}
+// newTape writes to the timeline of a machine, which has not begun yet.
+func newTape(m *torch.Machine, ranks []int) *tape {
+	tl, _ := m.Timeline() // nothing has run: there is no fault
+	tl.Ranks = ranks
+	for i, t := range tl.Terms {
+		if rule := ruleOf(t.ID); rule != "" {
+			tl.Terms[i].Provenance = requested(rule)
+		}
+	}
+	return &tape{tl: tl}
+}
+
+// ruleOf is the rule by which the bytes of a term follow, where it is another than
+// that each operator makes its own.
+func ruleOf(id account.TermID) string {
+	switch id {
+	case account.TermWeights, account.TermBuffers, account.TermQuantisationMetadata:
+		return weightsFormula
+	case account.TermAdapters:
+		return adapterFormula
+	case account.TermGradients:
+		return gradientFormula
+	case account.TermMasterCopy:
+		return masterFormula
+	case account.TermInput:
+		return inputFormula
+	}
+	return ""
 }
 
 // term is the term of an id, made when it is first asked for.
@@ -80,6 +107,32 @@ func (t *tape) outlast() {
 		if t.tl.Bounds[i].To == last {
 			t.tl.Bounds[i].To = int32(len(t.tl.Phases) - 1)
 		}
+	}
+}
+
+// prune leaves out the terms that hold nothing.
+func (t *tape) prune() {
+	used := make([]bool, len(t.tl.Terms))
+	for _, a := range t.tl.Allocs {
+		used[a.Term] = true
+	}
+	for _, b := range t.tl.Bounds {
+		used[b.Term] = true
+	}
+	moved := make([]uint32, len(used))
+	var terms []account.Term
+	for i, term := range t.tl.Terms {
+		moved[i] = uint32(len(terms))
+		if used[i] {
+			terms = append(terms, term)
+		}
+	}
+	t.tl.Terms = terms
+	for i, a := range t.tl.Allocs {
+		t.tl.Allocs[i].Term = moved[a.Term]
+	}
+	for i, b := range t.tl.Bounds {
+		t.tl.Bounds[i].Term = moved[b.Term]
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"floodmark/dtype"
 	"floodmark/estimate"
 	"floodmark/estimate/outside"
+	"floodmark/internal/torch"
 	"floodmark/parallel"
 	"floodmark/timeline"
 	"floodmark/workload"
@@ -32,7 +33,9 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 		return estimate.Result{}, err
 	}
 	j.surroundings()
-	j.load()
+	if err := j.load(); err != nil {
+		return estimate.Result{}, err
+	}
 	switch in.Workload.Operation {
 	case workload.Evaluation:
 		j.evaluation()
@@ -44,25 +47,37 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 		j.after()
 	}
 	j.outlast()
+	if _, err := j.machine.Timeline(); err != nil {
+		return estimate.Result{}, fmt.Errorf("running the model's operators: %w", err)
+	}
+	j.prune()
 	return estimate.Result{Timeline: j.tl}, nil
 }
 
 // job is a timeline in the making.
 type job struct {
 	*tape
-	in    estimate.Input
-	train workload.Train
-	held  []*parameter // the base model's tensors, in their order
-	tuned []*parameter // those that are trained
+	in      estimate.Input
+	train   workload.Train
+	machine *torch.Machine // which writes the same timeline
+	ops     *operators     // nil where the model has no program
+	held    []*parameter   // the base model's tensors, in their order
+	tuned   []*parameter   // those that are trained
+	// optimizers are those that the machine steps, by the first of their
+	// parameters.
+	optimizers map[*parameter]*torch.Optimizer
+	tables     int // of 8-bit states, which are made once
 	// caches says that the allocator may cache what is not predicted.
 	caches bool
 }
 
 func newJob(in estimate.Input) *job {
-	j := &job{in: in, tape: newTape(in.Plan.Ranks)}
+	j := &job{in: in, optimizers: map[*parameter]*torch.Optimizer{}}
 	if in.Workload.Training != nil {
 		j.train = *in.Workload.Training
 	}
+	j.machine = j.newMachine()
+	j.tape = newTape(j.machine, in.Plan.Ranks)
 	return j
 }
 
@@ -179,7 +194,15 @@ func (j *job) span(p account.PhaseID, step int, work func()) { j.microSpan(p, st
 // microSpan is a phase of one micro-batch of a step.
 func (j *job) microSpan(p account.PhaseID, step, micro int, work func()) {
 	i := len(j.tl.Phases)
-	j.tl.Phases = append(j.tl.Phases, timeline.Span{Phase: p, Step: step, Micro: micro, First: len(j.tl.Events)})
+	ended := 0
+	if i > 0 {
+		ended = j.tl.Phases[i-1].Last
+	}
+	j.machine.Phase(p, step)
+	if i > 0 {
+		j.tl.Phases[i-1].Last = ended // what lies between two phases is of neither
+	}
+	j.tl.Phases[i].Micro = micro
 	j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.Mark, Alloc: uint32(i)})
 	work()
 	j.tl.Phases[i].Last = len(j.tl.Events)

@@ -14,6 +14,7 @@ const (
 	termLogits
 	termWeights
 	termBuffers
+	termScales
 	termAdapters
 	termMasterCopy
 	termGradients
@@ -34,6 +35,8 @@ func (t term) words() (account.TermID, account.Category) {
 		return account.TermWeights, account.CategoryParameter
 	case termBuffers:
 		return account.TermBuffers, account.CategoryBuffer
+	case termScales:
+		return account.TermQuantisationMetadata, account.CategoryQuantisationMetadata
 	case termAdapters:
 		return account.TermAdapters, account.CategoryParameter
 	case termMasterCopy:
@@ -75,6 +78,10 @@ func (m *Machine) Adapter(f dtype.Format, shape ...int64) Tensor {
 
 // Buffer is a tensor of the model that is no parameter.
 func (m *Machine) Buffer(f dtype.Format, shape ...int64) Tensor { return m.made(f, termBuffers, shape) }
+
+// Scales is what a packed weight has beside its elements: scales, and the tables
+// that turn them back.
+func (m *Machine) Scales(f dtype.Format, shape ...int64) Tensor { return m.made(f, termScales, shape) }
 
 // Input is a tensor that the program is given.
 func (m *Machine) Input(f dtype.Format, shape ...int64) Tensor { return m.made(f, termInput, shape) }

@@ -35,18 +35,22 @@ func (n *Net) lowRank(a Adapter, shape []int64) *lowRank {
 }
 
 // packed is a weight in 4 bits: half a byte an element, a byte or four for each
-// block's scale, and with double quantisation four for every 256 blocks
+// block's scale, and with double quantisation four for every 256 blocks; and the
+// tables of values, which every weight has for itself
 // (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.45.3/bitsandbytes/functional.py).
 func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
 	elements, _ := t.Parameters()
 	p := &torch.Packed{Shape: shape, Format: w.Format, Block: packedBlock, Nested: w.Nested}
 	p.Weight = n.m.Parameter(dtype.U8, false, (elements+1)/2, 1)
 	blocks := (elements + packedBlock - 1) / packedBlock
+	n.m.Scales(dtype.F32, packedTable)
 	if w.Nested {
-		n.m.Buffer(dtype.U8, blocks)
-		n.m.Buffer(dtype.F32, (blocks+nestedBlock-1)/nestedBlock)
+		n.m.Scales(dtype.U8, blocks)
+		n.m.Scales(dtype.F32, (blocks+nestedBlock-1)/nestedBlock)
+		n.m.Scales(dtype.F32, nestedTable)
+		n.m.Scales(dtype.F32) // the offset
 	} else {
-		n.m.Buffer(dtype.F32, blocks)
+		n.m.Scales(dtype.F32, blocks)
 	}
 	return p
 }
@@ -55,6 +59,8 @@ func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
 const (
 	packedBlock = 64
 	nestedBlock = 256
+	packedTable = 16  // values of 4 bits
+	nestedTable = 256 // values of 8 bits
 )
 
 // adapted runs a linear layer with an adapter beside it, as peft does: the

@@ -1,0 +1,183 @@
+package training
+
+import (
+	"slices"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
+	"floodmark/internal/torch"
+	"floodmark/model"
+	"floodmark/workload"
+)
+
+// operators is the model as a program of operators on the machine that writes
+// the timeline; nil where the model or the manner of training has no program.
+type operators struct {
+	m     *torch.Machine
+	net   *modules.Net
+	batch modules.Batch
+	loss  torch.Tensor // the loop's name for it, which lives until it is bound again
+}
+
+// newMachine is a process on the card under the rank.
+func (j *job) newMachine() *torch.Machine {
+	release, _ := torch.ParseRelease(j.in.Workload.Engine.Version) // the newest where none is said
+	if name := j.in.Workload.Engine.Name; name != "" && name != "eager" && name != "pytorch" {
+		release = torch.Release{} // the version is that of another program
+	}
+	return torch.New(torch.Options{Device: j.device(), Release: release, Provenance: requested(operatorFormula)})
+}
+
+// device is the card as kernels see it. Where none is named, one of the
+// architecture that most do not differ from.
+func (j *job) device() torch.Device {
+	switch j.in.Memory.Arch {
+	case "Hopper":
+		return torch.H100()
+	case "Ada":
+		return torch.RTX4090()
+	}
+	return torch.A100()
+}
+
+// program puts the model on the machine as modules, where it has a program: the
+// base as if nothing of it were packed, with word of what is.
+func (j *job) program() error {
+	if j.why() != "" {
+		return nil
+	}
+	base, err := j.unpacked()
+	if err != nil {
+		return err
+	}
+	h := j.holding()
+	j.ops = &operators{m: j.machine, net: modules.New(j.machine, base, modules.Options{
+		Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: j.trains(),
+		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing,
+		Weight:        h.weight, Adapter: h.adapter,
+	})}
+	for _, p := range j.ops.net.Parameters() {
+		name, role := "adapter", model.RoleOther
+		if len(p.Of) > 0 {
+			name, role = base.Tensors[p.Of[0]].Name, base.Tensors[p.Of[0]].Role
+		}
+		own := newParameter(name, role, p.Shape(), p.Dtype(), j.weightsTerm(account.CategoryParameter))
+		own.tensor, own.trained, own.packed = p.Tensor, p.Trained, h.isPacked(name)
+		j.held = append(j.held, own)
+	}
+	return nil
+}
+
+// unpacked is the model with the matrices that packed ones stand for.
+func (j *job) unpacked() (*model.Model, error) {
+	if !slices.ContainsFunc(j.in.Model.Tensors, j.packed) {
+		return j.in.Model, nil
+	}
+	return j.in.Model.WithFormat(workload.FormatName(j.compute()))
+}
+
+// holding says how each tensor of the model is held, by its name.
+type holding struct {
+	j       *job
+	stored  map[string]model.Tensor
+	tuned   map[string]modules.Adapter
+	copied  map[string]bool
+	nested  bool // scales of packed weights are packed too
+	trained bool // every parameter is
+}
+
+func (j *job) holding() *holding {
+	h := &holding{j: j, stored: map[string]model.Tensor{}, tuned: map[string]modules.Adapter{}, copied: map[string]bool{}, trained: j.trains() && j.train.Tuning == nil}
+	for _, t := range j.in.Model.Tensors {
+		h.stored[t.Name] = t
+		h.nested = h.nested || t.Role == model.RoleScale && t.Stored == dtype.U8
+	}
+	if j.train.Tuning == nil {
+		return h
+	}
+	for _, m := range j.train.Tuning.Modules {
+		name := j.in.Model.Tensors[m.Tensor].Name
+		if m.Saved {
+			h.copied[name] = true
+			continue
+		}
+		h.tuned[name] = modules.Adapter{Rank: m.Shapes[0][len(m.Shapes[0])-2], Format: j.adapterFormat(), Dropout: j.train.Tuning.Dropout, DoRA: j.train.Tuning.Kind == "dora"}
+	}
+	return h
+}
+
+func (h *holding) isPacked(name string) bool {
+	t, has := h.stored[name]
+	return has && h.j.packed(t)
+}
+
+func (h *holding) weight(t model.Tensor) modules.Weight {
+	own, has := h.stored[t.Name]
+	if !has {
+		own = t
+	}
+	w := modules.Weight{Format: own.Stored, Trained: h.trained && t.Role.Category() == account.CategoryParameter, Copied: h.copied[t.Name]}
+	switch {
+	case h.j.packed(own):
+		w.Format, w.Packed, w.Nested = h.j.compute(), true, h.nested
+	case h.j.casts(own):
+		w.Format = dtype.F32
+	}
+	return w
+}
+
+func (h *holding) adapter(t model.Tensor) (modules.Adapter, bool) {
+	a, has := h.tuned[t.Name]
+	return a, has
+}
+
+// packed reports a tensor whose stored words are not its elements.
+func (j *job) packed(t model.Tensor) bool {
+	return t.Packed != nil || t.Stored.Blocked() || t.Stored != dtype.Unknown && t.Stored.Bits() < 16
+}
+
+// inputs are the tokens of a micro-batch and their labels.
+func (j *job) inputs() {
+	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
+	context, _ := j.in.Workload.Dimension(workload.Context)
+	m := j.ops.m
+	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, batch, context)}
+}
+
+// forward runs the model to its loss.
+func (j *job) forward() {
+	o := j.ops
+	run := func() { o.rebind(o.m.Keep(o.net.Loss(o.batch))) }
+	if f := j.train.Autocast; f != dtype.Unknown {
+		o.m.Autocast(f, run)
+		return
+	}
+	run()
+}
+
+// rebind gives the loop's name the loss of this micro-batch.
+func (o *operators) rebind(loss torch.Tensor) {
+	o.m.Drop(o.loss)
+	o.loss = loss
+}
+
+// evaluate runs a forward pass of evaluation without backward, whose logits are
+// dropped.
+func (j *job) evaluate(e workload.EvaluationLoop) {
+	o := j.ops
+	batch, context := j.evaluated(e)
+	ids := o.m.Input(dtype.I64, max(1, batch), max(1, context))
+	run := func() {
+		o.m.NoGrad(func() { o.m.Drop(o.m.Keep(o.net.Logits(modules.Batch{IDs: ids}))) })
+	}
+	if f := j.train.Autocast; f != dtype.Unknown {
+		o.m.Autocast(f, run)
+	} else {
+		run()
+	}
+	o.m.Drop(ids)
+	if batch == 0 || context == 0 {
+		o.m.Unknown("the workload does not say how much is evaluated (training.evaluation: batch, context)")
+	}
+}
