@@ -31,6 +31,9 @@ type Attention struct {
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/attention.cpp,
 // convert_boolean_attn_mask).
 func (m *Machine) ScaledDotProduct(a Attention, q, k, v, mask Tensor) Tensor {
+	if !(attends(q, k, v, mask)) {
+		return m.refuse(q, k, v, mask)
+	}
 	to := m.castsTo(lower, q.impl, k.impl, v.impl)
 	x, y, z, bias := m.eased(q.impl, to), m.eased(k.impl, to), m.eased(v.impl, to), m.eased(mask.impl, to)
 	was := m.casts.format

@@ -5,6 +5,9 @@ package torch
 // depends on the algorithm that they pick, and is not modelled
 // ([Machine.Unknown] is the caller's).
 func (m *Machine) Convolution(x, weight, bias Tensor, stride, padding []int64, groups int64) Tensor {
+	if !(convolves(x, weight, bias, stride, padding, groups)) {
+		return m.refuse(x, weight, bias)
+	}
 	to := m.castsTo(lower, x.impl, weight.impl, bias.impl)
 	a, w, b := m.eased(x.impl, to), m.eased(weight.impl, to), m.eased(bias.impl, to)
 	size := a.size

@@ -13,6 +13,9 @@ func (m *Machine) Empty(op string, f dtype.Format, shape ...int64) Tensor {
 
 // Like is a new tensor of the shape and layout of x: zeros_like, empty_like.
 func (m *Machine) Like(op string, x Tensor) Tensor {
+	if !(given(x)) {
+		return m.refuse(x)
+	}
 	m.sites.op = op
 	r := m.emptyLike(x.dtype, x.impl)
 	m.consume(x)
@@ -21,6 +24,9 @@ func (m *Machine) Like(op string, x Tensor) Tensor {
 
 // Clone copies; contiguous copies lie in the order of their dimensions.
 func (m *Machine) Clone(x Tensor, contiguous bool) Tensor {
+	if !(given(x)) {
+		return m.refuse(x)
+	}
 	r := m.clone(x.impl, contiguous)
 	m.consume(x)
 	return result(r)
@@ -51,6 +57,9 @@ func (m *Machine) Contiguous(x Tensor) Tensor {
 
 // Detach is x without its history.
 func (m *Machine) Detach(x Tensor) Tensor {
+	if !(given(x)) {
+		return m.refuse(x)
+	}
 	r := m.view(x.impl)
 	m.consume(x)
 	return result(r)

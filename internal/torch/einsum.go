@@ -12,6 +12,9 @@ import (
 // einsum and sumproduct_pair); where nothing is summed, a product. Worked example:
 // "bsd,od->bso".
 func (m *Machine) Einsum(equation string, x, y Tensor) Tensor {
+	if !(given(x, y)) {
+		return m.refuse(x, y)
+	}
 	to := m.castsTo(lower, x.impl, y.impl)
 	a, b := m.eased(x.impl, to), m.eased(y.impl, to)
 	was := m.casts.format
@@ -32,7 +35,7 @@ func (m *Machine) einsum(equation string, a, b *impl) *impl {
 			labels += string(l)
 		}
 	}
-	if len(left) != a.Dims() || len(right) != b.Dims() || len(labels) > maxDims {
+	if len(left) != a.Dims() || len(right) != b.Dims() || len(labels) > maxDims || !sameLengths(left, right, a, b) {
 		m.fail(ErrShape)
 		return retain(a)
 	}
@@ -45,6 +48,17 @@ func (m *Machine) einsum(equation string, a, b *impl) *impl {
 	}
 	m.drop(x, y)
 	return r
+}
+
+// sameLengths reports labels that both operands have of equal lengths, or 1.
+func sameLengths(left, right string, a, b *impl) bool {
+	for i, l := range left {
+		at := strings.IndexRune(right, l)
+		if at >= 0 && a.size[i] != b.size[at] && a.size[i] != 1 && b.size[at] != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // aligned is an operand with a dimension for each label, of length 1 where it has

@@ -122,6 +122,9 @@ func (m *Machine) both(op string, a, b *impl) *impl {
 
 // Unary is an operator of one operand by its name.
 func (m *Machine) Unary(op UnaryOp, x Tensor) Tensor {
+	if !(given(x)) {
+		return m.refuse(x)
+	}
 	r := m.unaryOp(&m.unary[op], x.impl)
 	m.consume(x)
 	return result(r)
@@ -129,6 +132,9 @@ func (m *Machine) Unary(op UnaryOp, x Tensor) Tensor {
 
 // Binary is an operator of two operands by its name.
 func (m *Machine) Binary(op BinaryOp, a, b Tensor) Tensor {
+	if !(together(a, b)) {
+		return m.refuse(a, b)
+	}
 	r := m.binaryOp(&m.binaries[op], a.impl, b.impl)
 	m.consume(a, b)
 	return result(r)
@@ -138,6 +144,9 @@ func (m *Machine) Binary(op BinaryOp, a, b Tensor) Tensor {
 // The result is that operand. It is for tensors without a gradient, or whose
 // gradient passes unchanged.
 func (m *Machine) InPlace(op BinaryOp, x, y Tensor) Tensor {
+	if !(together(x, y)) {
+		return m.refuse(y)
+	}
 	c := &m.binaries[op]
 	if m.wants(x.impl, y.impl) {
 		old := x.impl

@@ -5,8 +5,9 @@ import "floodmark/dtype"
 // Backward computes the gradients of everything that a scalar depends on, and
 // adds them to the leaves. It takes loss as an operator would.
 func (m *Machine) Backward(loss Tensor) {
-	if loss.node == nil {
+	if m.err != nil || loss.impl == nil || loss.node == nil {
 		m.fail(ErrShape)
+		m.consume(loss)
 		return
 	}
 	m.sites.op = "ones_like"
@@ -18,7 +19,11 @@ func (m *Machine) Backward(loss Tensor) {
 
 // BackwardWith is Backward of a tensor whose gradient is given.
 func (m *Machine) BackwardWith(out, gradient Tensor) {
-	m.backwardFrom(out.impl, gradient.impl)
+	if m.err == nil && given(out, gradient) && out.node != nil {
+		m.backwardFrom(out.impl, gradient.impl)
+	} else {
+		m.fail(ErrShape)
+	}
 	m.consume(out, gradient)
 }
 

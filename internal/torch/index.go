@@ -4,6 +4,9 @@ import "floodmark/dtype"
 
 // Embedding looks rows of a table up.
 func (m *Machine) Embedding(table, ids Tensor) Tensor {
+	if !(given(table, ids) && table.dims == 2 && ids.dims < maxDims) {
+		return m.refuse(table, ids)
+	}
 	var n *node
 	if m.wants(table.impl) {
 		n = m.record("EmbeddingBackward0", embeddingBackward, table.impl)
@@ -18,6 +21,9 @@ func (m *Machine) Embedding(table, ids Tensor) Tensor {
 
 // IndexRows is table[ids]: the same values, by advanced indexing.
 func (m *Machine) IndexRows(table, ids Tensor) Tensor {
+	if !(given(table, ids) && table.dims >= 1 && int(ids.dims+table.dims) <= maxDims+1) {
+		return m.refuse(table, ids)
+	}
 	var n *node
 	if m.wants(table.impl) {
 		n = m.record("IndexBackward0", indexBackward, table.impl)
@@ -123,6 +129,9 @@ func (m *Machine) sortedEmbedding(f dtype.Format, table []int64, ids int64) *imp
 
 // Gather takes one value of a dimension for each index.
 func (m *Machine) Gather(x Tensor, dim int, index Tensor) Tensor {
+	if !(given(index) && x.has(dim) && index.dims == x.dims) {
+		return m.refuse(x, index)
+	}
 	var n *node
 	if m.wants(x.impl) {
 		n = m.record("GatherBackward0", gatherBackward, x.impl)
@@ -167,6 +176,9 @@ func (m *Machine) selected(condition, a, b *impl) *impl {
 // WhereScalar is where(condition, x, number): the number becomes a tensor for as
 // long as the operator runs.
 func (m *Machine) WhereScalar(condition, x Tensor) Tensor {
+	if !(together(condition, x)) {
+		return m.refuse(condition, x)
+	}
 	number := m.scalar(x.dtype)
 	var n *node
 	if m.wants(x.impl) {
@@ -182,6 +194,9 @@ func (m *Machine) WhereScalar(condition, x Tensor) Tensor {
 
 // Where is where(condition, a, b).
 func (m *Machine) Where(condition, a, b Tensor) Tensor {
+	if !(together(condition, a, b)) {
+		return m.refuse(condition, a, b)
+	}
 	var n *node
 	if m.wants(a.impl, b.impl) {
 		n = m.record("WhereBackward0", whereBackward, a.impl, b.impl)
@@ -205,6 +220,9 @@ func whereBackward(p *pass) {
 
 // MaskedFill is x.masked_fill(mask, number): a copy that is filled.
 func (m *Machine) MaskedFill(x, mask Tensor) Tensor {
+	if !(together(x, mask)) {
+		return m.refuse(x, mask)
+	}
 	var n *node
 	if m.wants(x.impl) {
 		n = m.record("MaskedFillBackward0", maskedFillBackward, x.impl)

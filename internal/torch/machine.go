@@ -226,6 +226,10 @@ func (m *Machine) release1(i *impl) {
 
 // empty is a new contiguous tensor. The sizes are copied.
 func (m *Machine) empty(f dtype.Format, size []int64) *impl {
+	if !shaped(size) {
+		m.fail(ErrShape)
+		size = make([]int64, min(len(size), maxDims))
+	}
 	i := m.impls.take()
 	*i = impl{refs: 1, dtype: f, dims: int8(len(size))}
 	copy(i.size[:], size)

@@ -186,6 +186,9 @@ func (m *Machine) addmm(bias, x, y *impl) *impl {
 
 // AddMM is bias + x × y of matrices, as addmm is called by itself.
 func (m *Machine) AddMM(bias, x, y Tensor) Tensor {
+	if !(multiplies(x, y) && x.dims == 2 && y.dims == 2 && given(bias)) {
+		return m.refuse(bias, x, y)
+	}
 	r := m.addmm(bias.impl, x.impl, y.impl)
 	m.consume(bias, x, y)
 	return result(r)
@@ -203,6 +206,9 @@ func addmmBackward(p *pass) {
 // Linear is x × weightᵀ (+ bias). Three dimensions and more are folded into two
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/Linear.cpp).
 func (m *Machine) Linear(x, weight, bias Tensor) Tensor {
+	if !(given(x, weight) && x.dims >= 1 && weight.dims == 2 && x.last() == weight.last() && bias.isVector(weight.size[0])) {
+		return m.refuse(x, weight, bias)
+	}
 	r := m.linear(x.impl, weight.impl, bias.impl)
 	m.consume(x, weight, bias)
 	return result(r)
@@ -277,6 +283,9 @@ func (m *Machine) unfoldedUnsafe(y *impl, size []int64) *impl {
 // Matmul multiplies the matrices of the last two dimensions; leading ones are
 // broadcast (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/LinearAlgebra.cpp).
 func (m *Machine) Matmul(x, y Tensor) Tensor {
+	if !(multiplies(x, y) && batches(x, y)) {
+		return m.refuse(x, y)
+	}
 	to := m.castsTo(lower, x.impl, y.impl)
 	a, b := m.eased(x.impl, to), m.eased(y.impl, to)
 	was := m.casts.format
@@ -343,6 +352,9 @@ func (m *Machine) batch(x *impl, lead []int64, batch, rows, columns int64) *impl
 
 // Baddbmm is bias + x × y, batch by batch.
 func (m *Machine) Baddbmm(bias, x, y Tensor) Tensor {
+	if !(multiplies(x, y) && x.dims == 3 && y.dims == 3 && x.size[0] == y.size[0] && given(bias)) {
+		return m.refuse(bias, x, y)
+	}
 	to := m.castsTo(lower, bias.impl, x.impl, y.impl)
 	c, a, b := m.eased(bias.impl, to), m.eased(x.impl, to), m.eased(y.impl, to)
 	var n *node

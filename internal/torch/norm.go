@@ -5,6 +5,9 @@ import "floodmark/dtype"
 // LayerNorm is layer_norm over the last dimension. It keeps its input, weight,
 // and the mean and inverse deviation of each row in 32 bits.
 func (m *Machine) LayerNorm(x, weight, bias Tensor) Tensor {
+	if !(x.has(-1) && weight.isVector(x.last()) && bias.isVector(x.last())) {
+		return m.refuse(x, weight, bias)
+	}
 	to := m.castsTo(float32s, x.impl)
 	a, w, b := m.eased(x.impl, to), m.eased(weight.impl, to), m.eased(bias.impl, to)
 	c := m.inOrder(a)
@@ -121,6 +124,9 @@ func (m *Machine) normScratch(rows, columns int64, weights ...*impl) {
 // keeps the input, the weight and one number a row
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/layer_norm.cpp).
 func (m *Machine) RMSNorm(x, weight Tensor) Tensor {
+	if !(x.has(-1) && weight.isVector(x.last())) {
+		return m.refuse(x, weight)
+	}
 	to := m.castsTo(float32s, x.impl)
 	a, w := m.eased(x.impl, to), m.eased(weight.impl, to)
 	was := m.casts.format

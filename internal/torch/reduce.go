@@ -50,6 +50,9 @@ func (m *Machine) Mean(x Tensor, keep bool, dims ...int) Tensor {
 }
 
 func (m *Machine) reduction(op, name string, b backward, x Tensor, keep bool, dims []int) Tensor {
+	if !(x.has(dims...)) {
+		return m.refuse(x)
+	}
 	c := unlisted
 	if op == "sum" {
 		c = float32s
@@ -118,6 +121,9 @@ func meanBackward(p *pass) {
 
 // Max is the largest value over a dimension, and where it is.
 func (m *Machine) Max(x Tensor, dim int, keep bool) (values, indices Tensor) {
+	if !(x.has(dim)) {
+		return m.refuse(x), m.refuse()
+	}
 	var n *node
 	if m.wants(x.impl) {
 		n = m.record("MaxBackward0", maxBackward, x.impl)

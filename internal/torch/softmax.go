@@ -16,6 +16,9 @@ func (m *Machine) LogSoftmax(x Tensor, f dtype.Format) Tensor {
 }
 
 func (m *Machine) softmax(op, name, back string, x Tensor, f dtype.Format) Tensor {
+	if !(x.has(-1)) {
+		return m.refuse(x)
+	}
 	// autocast sets the format that the operator computes in, and casts nothing.
 	if to := m.castsTo(float32s, x.impl); to != dtype.Unknown && f == dtype.Unknown {
 		f = to
@@ -64,6 +67,9 @@ func softmaxBackward(p *pass) {
 // CrossEntropy is cross_entropy with class indices, mean or sum: log_softmax in
 // whole, then nll_loss. Logits have two dimensions.
 func (m *Machine) CrossEntropy(logits, targets Tensor) Tensor {
+	if !(given(logits, targets) && logits.dims == 2 && targets.isVector(logits.size[0])) {
+		return m.refuse(logits, targets)
+	}
 	logs := m.LogSoftmax(logits, dtype.Unknown)
 	var n *node
 	if m.wants(logs.impl) {
@@ -90,6 +96,9 @@ func nllBackward(p *pass) {
 // Dropout is dropout in training: CUDA keeps a mask of a byte an element, a CPU
 // one of the input's format.
 func (m *Machine) Dropout(x Tensor) Tensor {
+	if !(given(x)) {
+		return m.refuse(x)
+	}
 	if m.device.CPU {
 		m.sites.op = "dropout"
 		noise := m.emptyLike(x.dtype, x.impl)

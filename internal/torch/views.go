@@ -64,12 +64,10 @@ func resolved(x *impl, size []int64) []int64 {
 // Reshape is x in another shape; one size may be −1. It copies where strides
 // forbid a view.
 func (m *Machine) Reshape(x Tensor, size ...int64) Tensor {
-	full := resolved(x.impl, size)
-	if product(full) != x.Elements() {
-		m.fail(ErrShape)
-		return x
+	if !x.reshapes(size) {
+		return m.refuse(x)
 	}
-	r := m.reshape(x.impl, full)
+	r := m.reshape(x.impl, resolved(x.impl, size))
 	m.consume(x)
 	return result(r)
 }
@@ -99,6 +97,9 @@ func permuteBackward(p *pass) {
 
 // Permute puts dimensions in another order.
 func (m *Machine) Permute(x Tensor, order ...int) Tensor {
+	if !(x.isOrder(order)) {
+		return m.refuse(x)
+	}
 	r := m.permute(x.impl, order)
 	m.consume(x)
 	return result(r)
@@ -106,6 +107,9 @@ func (m *Machine) Permute(x Tensor, order ...int) Tensor {
 
 // Transpose exchanges two dimensions.
 func (m *Machine) Transpose(x Tensor, a, b int) Tensor {
+	if !(x.has(a, b)) {
+		return m.refuse(x)
+	}
 	r := m.transpose(x.impl, a, b)
 	m.consume(x)
 	return result(r)
@@ -123,6 +127,9 @@ func (m *Machine) transpose(x *impl, a, b int) *impl {
 
 // Unsqueeze adds a dimension of length 1.
 func (m *Machine) Unsqueeze(x Tensor, dim int) Tensor {
+	if !(given(x) && x.dims < maxDims && dim >= -int(x.dims)-1 && dim <= int(x.dims)) {
+		return m.refuse(x)
+	}
 	if dim < 0 {
 		dim += int(x.dims) + 1
 	}
@@ -167,6 +174,9 @@ func unsqueezeBackward(p *pass) {
 
 // Squeeze takes a dimension of length 1 away.
 func (m *Machine) Squeeze(x Tensor, dim int) Tensor {
+	if !(x.has(dim)) {
+		return m.refuse(x)
+	}
 	dim = x.wrap(dim)
 	if x.size[dim] != 1 {
 		return x
@@ -190,6 +200,9 @@ func squeezeBackward(p *pass) {
 
 // Expand repeats dimensions of length 1 without copying; −1 leaves one as it is.
 func (m *Machine) Expand(x Tensor, size ...int64) Tensor {
+	if !(x.expands(size)) {
+		return m.refuse(x)
+	}
 	n := m.viewNode("ExpandBackward0", expandBackward, x.impl)
 	v := m.expand(x.impl, size)
 	attach(n, v)
@@ -227,6 +240,9 @@ func expandBackward(p *pass) {
 // Slice is x[..., from:to, ...] along a dimension: a view. The backward is zeros
 // of the whole shape into which the gradient is copied.
 func (m *Machine) Slice(x Tensor, dim int, from, to int64) Tensor {
+	if !(x.has(dim) && from >= 0 && from <= to && to <= x.Size(dim)) {
+		return m.refuse(x)
+	}
 	n := m.viewNode("SliceBackward0", zerosBackward, x.impl)
 	v := m.view(x.impl)
 	v.size[x.wrap(dim)] = to - from
@@ -237,6 +253,9 @@ func (m *Machine) Slice(x Tensor, dim int, from, to int64) Tensor {
 
 // SliceEvery is every step-th index of a dimension, as x[..., 0::2] is: a view.
 func (m *Machine) SliceEvery(x Tensor, dim int, step int64) Tensor {
+	if !(x.has(dim) && step > 0) {
+		return m.refuse(x)
+	}
 	n := m.viewNode("SliceBackward0", zerosBackward, x.impl)
 	v := m.view(x.impl)
 	v.every(x.wrap(dim), step)
@@ -247,6 +266,9 @@ func (m *Machine) SliceEvery(x Tensor, dim int, step int64) Tensor {
 
 // Select is x[..., at, ...]: a view without the dimension.
 func (m *Machine) Select(x Tensor, dim int) Tensor {
+	if !(x.has(dim)) {
+		return m.refuse(x)
+	}
 	n := m.viewNode("SelectBackward0", zerosBackward, x.impl)
 	v := m.view(x.impl)
 	v.remove(x.wrap(dim))
@@ -263,6 +285,9 @@ func zerosBackward(p *pass) {
 // Split cuts a dimension into pieces of these lengths: views. Its backward
 // concatenates.
 func (m *Machine) Split(x Tensor, dim int, lengths ...int64) []Tensor {
+	if !(x.has(dim) && covers(x.Size(dim), lengths)) {
+		return m.refuseAll(len(lengths), x)
+	}
 	dim = x.wrap(dim)
 	n := m.viewNode("SplitWithSizesBackward0", splitBackward, x.impl)
 	if n != nil {
@@ -281,6 +306,9 @@ func (m *Machine) Split(x Tensor, dim int, lengths ...int64) []Tensor {
 
 // Unbind cuts a dimension into its places: views without it. Its backward stacks.
 func (m *Machine) Unbind(x Tensor, dim int) []Tensor {
+	if !(x.has(dim) && x.Size(dim) > 0 && x.Size(dim) <= mostPieces) {
+		return m.refuseAll(maxDims, x)
+	}
 	dim = x.wrap(dim)
 	n := m.viewNode("UnbindBackward0", unbindBackward, x.impl)
 	if n != nil {
@@ -334,6 +362,9 @@ func (m *Machine) concatenated(pieces []*impl, size []int64) *impl {
 
 // Cat joins tensors along a dimension.
 func (m *Machine) Cat(dim int, list ...Tensor) Tensor {
+	if !(len(list) > 0 && list[0].has(dim) && joins(list[0].wrap(dim), list)) {
+		return m.refuse(list...)
+	}
 	first := list[0].impl
 	dim = first.wrap(dim)
 	size := first.size
@@ -375,6 +406,9 @@ func catBackward(p *pass) {
 
 // Stack joins tensors along a new dimension. Its backward is views.
 func (m *Machine) Stack(dim int, list ...Tensor) Tensor {
+	if !(joins(-1, list) && list[0].dims < maxDims && dim >= -int(list[0].dims)-1 && dim <= int(list[0].dims)) {
+		return m.refuse(list...)
+	}
 	shape := impl{dims: list[0].dims, size: list[0].size}
 	if dim < 0 {
 		dim += int(shape.dims) + 1
