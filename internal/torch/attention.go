@@ -249,24 +249,34 @@ func (m *Machine) efficient(a Attention, q, k, v, mask *impl) *impl {
 	return out
 }
 
-// efficientBackward: dq, dk, dv, a number of 32 bits a query, and for 16 bits dq
-// in 32 in whole where keys take more than one block
-// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/cuda/attention_backward.cu).
+// efficientBackward: dq, dk, dv, and a number of 32 bits a query. In 16 bits the
+// kernel computes that number, and adds dq up in 32 bits in whole, block by block
+// of 64 queries with a lock of 16 bytes each; in 32 bits it is the product of the
+// gradient and the output, summed and turned
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/cuda/attention_backward.cu,
+// https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h).
 func efficientBackward(p *pass) {
+	const op = "_efficient_attention_backward"
 	m := p.m
 	k, q, v := p.saved(0), p.saved(1), p.saved(2)
-	m.sites.op = "_efficient_attention_backward"
-	grad := m.unitStride(p.grad(), "_efficient_attention_backward")
+	m.sites.op = op
+	grad := m.unitStride(p.grad(), op)
 	dq, dk, dv := m.byPosition(q.dtype, q.Shape()), m.byPosition(k.dtype, k.Shape()), m.byPosition(v.dtype, v.Shape())
-	delta := m.bufferOf(q.size[0] * q.size[1] * ceilDiv(q.size[2], 32) * 32 * 4)
-	var work *storage
-	if itemSize(q.dtype) < 4 && k.size[2] > 64 {
-		work = m.bufferOf(q.size[0] * q.size[1] * ceilDiv(q.size[2], 64) * 64 * ceilDiv(q.size[3], 32) * 32 * 4)
-	}
-	if work != nil {
+	heads, queries := q.size[0]*q.size[1], q.size[2]
+	if itemSize(q.dtype) < 4 {
+		delta := m.bufferOf(4 * heads * queries)
+		blocks := heads * ceilDiv(queries, 64)
+		work := m.bufferOf(blocks * (16*ceilDiv(q.size[3], 64) + 4*64*ceilDiv(q.size[3], 64)*64))
 		m.free(work)
+		m.free(delta)
+	} else {
+		product := m.bufferOf(4 * heads * queries * v.size[3])
+		sum := m.bufferOf(4 * heads * queries)
+		turned := m.bufferOf(4 * heads * queries)
+		m.free(sum)
+		m.free(product)
+		m.free(turned)
 	}
-	m.free(delta)
 	m.drop(grad)
 	p.attentionGradients(dq, dk, dv)
 }
