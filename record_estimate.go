@@ -25,6 +25,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 	}
 	r.Training = p.training()
 	r.Capacity = capacityRecord(p.Capacity)
+	r.Share = p.shareRecord()
 	if p.Starts != nil {
 		r.Starts = verdictRecord(*p.Starts)
 	}

@@ -159,6 +159,7 @@ func (f *form) fits(token json.Token, t reflect.Type) error {
 	case bool:
 		ok = t.Kind() == reflect.Bool
 	case json.Number:
+		ok = t.Kind() == reflect.Float64 // a share
 		if isInteger(t) {
 			if _, err := strconv.ParseInt(v.String(), 10, t.Bits()); err != nil {
 				return f.refuse("is %.40s, expected a whole number of at most 63 bits", v)
@@ -264,6 +265,8 @@ func expected(t reflect.Type) string {
 		return "a text"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Float64:
+		return "a number"
 	}
 	return "a whole number"
 }

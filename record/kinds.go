@@ -21,6 +21,7 @@ type Estimate struct {
 	// Cards is the answer for every card, where it was asked for.
 	Cards  []CardVerdict `json:"cards"`
 	Shared *Shared       `json:"shared"` // several workloads on one device; null for one
+	Share  *CardShare    `json:"share"`  // of the card that the engine is given; null for one that takes none
 	Advice *Remedies     `json:"advice"` // what would make it fit; null where it fits or no card was named
 	Host   *Host         `json:"host"`   // null where nothing is put into main memory
 }
@@ -36,6 +37,15 @@ type Host struct {
 	HighBytes     *int64   `json:"high_bytes,omitempty"`
 	CapacityBytes *int64   `json:"capacity_bytes"` // as declared; null where it was not
 	Verdict       *Verdict `json:"verdict"`        // null without a capacity
+}
+
+// CardShare is what an engine asks of its card, and what one request of the longest
+// length takes of its cache.
+type CardShare struct {
+	Given              float64 `json:"given"`
+	RequestedLowBytes  *int64  `json:"requested_low_bytes"`
+	RequestedHighBytes *int64  `json:"requested_high_bytes"`
+	RequestBytes       *int64  `json:"request_bytes"`
 }
 
 // Preparation is arithmetic before any model is chosen: a payload of weights,
@@ -346,6 +356,32 @@ type Log struct {
 	RequestHighBytes *int64        `json:"request_high_bytes,omitempty"`
 	Class            *string       `json:"class"`
 	OutOfMemory      []OutOfMemory `json:"out_of_memory"`
+	Against          *Against      `json:"against"` // an estimate beside what the text says; null where none was asked for
+}
+
+// Against is what an engine printed beside what was estimated, term by term.
+type Against struct {
+	Estimate string       `json:"estimate"` // what was estimated
+	Rows     []AgainstRow `json:"rows"`     // the residual is the last
+	// BareUtilization and OneUtilization are the least shares of the card with which
+	// the printed terms leave room for nothing, and for one request; null where the
+	// text does not print them.
+	BareUtilization *float64 `json:"bare_utilization"`
+	OneUtilization  *float64 `json:"one_utilization"`
+}
+
+// AgainstRow is one term: bytes, or counts where the unit says so.
+type AgainstRow struct {
+	Term           string `json:"term"`
+	Unit           string `json:"unit"` // bytes, tokens
+	PredictedLow   *int64 `json:"predicted_low"`
+	PredictedHigh  *int64 `json:"predicted_high"`
+	ObservedLow    *int64 `json:"observed_low"`
+	ObservedHigh   *int64 `json:"observed_high"`
+	DifferenceLow  *int64 `json:"difference_low_bytes"` // observed less predicted
+	DifferenceHigh *int64 `json:"difference_high_bytes"`
+	Inside         *bool  `json:"inside"` // the two intervals meet; null where one is not known
+	Cause          string `json:"cause"`
 }
 
 // OutOfMemory is one failed request of a log. Class is spill, absurd_size,

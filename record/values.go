@@ -104,7 +104,7 @@ func signed(name string) bool {
 	case "seed", "event", "first_birth", "last_birth", "last_free":
 		return true
 	}
-	for _, prefix := range []string{"headroom_", "difference_", "remainder_"} {
+	for _, prefix := range []string{"headroom_", "difference_", "remainder_", "observed_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

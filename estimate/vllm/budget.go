@@ -35,7 +35,13 @@ func (o *options) spend(in estimate.Input, plan parallel.RankPlan) rank {
 		r.charged = o.estimated(r.graphs)
 	}
 	if o.wholeCard {
-		r.nonTorch = account.Sum(r.nonTorch.Provenance, r.nonTorch, r.initial)
+		// Some logs print it without the context that was there before.
+		all := account.Sum(r.nonTorch.Provenance, r.nonTorch, r.initial)
+		if most, known := all.High(); known {
+			r.nonTorch = account.Between(r.nonTorch.Low(), most, all.Provenance)
+		} else {
+			r.nonTorch = all
+		}
 		r.initial = account.Zero("this generation charges it to the budget, with what came later", r.initial.Provenance)
 	}
 	spent := account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged)

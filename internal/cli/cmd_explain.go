@@ -16,6 +16,7 @@ const maxPiped = 64 << 20
 
 func newExplain(s *session) *cobra.Command {
 	var page string
+	var beside besideOptions
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
 		Short: "Any evidence: where the peak is and what it is made of",
@@ -27,9 +28,13 @@ func newExplain(s *session) *cobra.Command {
   a record that floodmark wrote
 
 "-" reads from standard input, up to 64 MiB. A pickle is read as plain data;
-nothing in it is executed.`,
-		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt",
-		Args:    takes(1, 1, "one file"),
+nothing in it is executed.
+
+With --against an estimate, a workload or compose file, or the command that
+started the engine behind --, what the engine printed stands beside what is
+estimated, term by term.`,
+		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt\n  floodmark explain server.log --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192",
+		Args:    takesBeside(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
@@ -53,9 +58,19 @@ nothing in it is executed.`,
 					return err
 				}
 			}
+			if estimate, err := s.beside(cmd, &beside, args); err != nil {
+				return err
+			} else if estimate != nil {
+				document, err := floodmark.Against(evidence, estimate, s.tool)
+				if err != nil {
+					return err
+				}
+				return s.answer(document)
+			}
 			return s.answer(evidence.Record(s.tool))
 		},
 	}
+	beside.addFlags(cmd.Flags())
 	newFileFlag(cmd.Flags(), &page, "html", "", "also write a page to this new `file`, which opens offline (memory snapshots)")
 	return cmd
 }
