@@ -6,6 +6,7 @@ import (
 	"floodmark/account"
 	"floodmark/enginelog"
 	"floodmark/internal/source"
+	"floodmark/measurement"
 	"floodmark/model/hfmodel"
 	"floodmark/record"
 	"floodmark/snapshot"
@@ -30,7 +31,7 @@ func OpenSource(src source.Source) (Evidence, error) {
 		return nil, source.InField(src.Name(), "", "is empty")
 	}
 	// From the narrowest format to the widest: a text can be anything.
-	for _, reader := range []func(source.Source) (Evidence, error){openRecord, openSnapshot, openLog} {
+	for _, reader := range []func(source.Source) (Evidence, error){openRecord, openStream, openSnapshot, openLog} {
 		evidence, err := reader(src)
 		if !errors.Is(err, source.ErrNotThisFormat) {
 			return evidence, err
@@ -59,6 +60,20 @@ func openRecord(src source.Source) (Evidence, error) {
 		return openMeasurement(m), nil
 	}
 	return recordEvidence{document}, nil
+}
+
+// openStream reads the raw readings of one process, as a run that was killed or
+// the lab without this program leaves them.
+func openStream(src source.Source) (Evidence, error) {
+	stream, err := measurement.ReadStream(src.Name(), source.Stream(src))
+	if err != nil {
+		return nil, err
+	}
+	subject := measurement.Program
+	if stream.Lab != nil || stream.Impossible != nil {
+		subject = measurement.Lab
+	}
+	return measurementEvidence{measurement.Merge(subject, []*measurement.Stream{stream}, 0)}, nil
 }
 
 func openSnapshot(src source.Source) (Evidence, error) {

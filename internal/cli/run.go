@@ -257,6 +257,7 @@ which bytes it was.`,
 		newGPUs(s),
 		newEnvironment(s),
 		newSweep(s),
+		newKit(s),
 		newServe(s),
 		newCompletion(),
 	)

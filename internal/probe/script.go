@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	_ "embed"
 	"os"
 	"path/filepath"
@@ -27,6 +28,9 @@ const (
 
 //go:embed floodmark_probe.py
 var script []byte
+
+// Script is the Python file.
+func Script() []byte { return bytes.Clone(script) }
 
 // WriteScript puts the Python file into an existing folder, under the name that
 // programs import and under the name that Python starts by itself. Both must not
