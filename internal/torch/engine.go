@@ -27,6 +27,14 @@ func (m *Machine) BackwardWith(out, gradient Tensor) {
 	m.consume(out, gradient)
 }
 
+// BackwardRetaining is BackwardWith that leaves the graph and what it saved as they
+// are (retain_graph=True); both tensors stay with the program.
+func (m *Machine) BackwardRetaining(out, gradient Tensor) {
+	m.retaining = true
+	m.BackwardWith(Tensor{impl: out.impl}, Tensor{impl: gradient.impl})
+	m.retaining = false
+}
+
 // backwardFrom runs one graph. It may run within another one: a segment that was
 // recomputed has a graph of its own, which runs to its end first.
 func (m *Machine) backwardFrom(out, gradient *impl) {
@@ -37,7 +45,7 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 	}
 	m.epoch++
 	m.running++
-	e := engine{m: m, epoch: m.epoch}
+	e := engine{m: m, epoch: m.epoch, retain: m.retaining}
 	root := m.edgeOf(out)
 	e.count(root.node)
 	e.deliver(root.node, int(root.input), retain(gradient))
@@ -56,11 +64,12 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 
 // engine runs the nodes of one backward.
 type engine struct {
-	m     *Machine
-	epoch int32
-	ready queue
-	stack []*node
-	outer []waiting
+	m      *Machine
+	epoch  int32
+	retain bool // the graph stays for another backward
+	ready  queue
+	stack  []*node
+	outer  []waiting
 }
 
 // waiting is what a node waits for in a backward around this one: that of a weight
@@ -166,7 +175,9 @@ func (e *engine) evaluate(n *node) {
 	m.sites.node = ""
 	e.validate(n, p.out)
 	m.drop(in...)
-	m.forget(n)
+	if !e.retain {
+		m.forget(n)
+	}
 	for i, next := range n.next {
 		if next.node == nil {
 			m.drop(p.out[i])

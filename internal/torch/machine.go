@@ -47,6 +47,7 @@ type Machine struct {
 	replaying *recompute // the checkpoint that runs again
 	stopped   bool       // it has all it needs: nothing is computed any more
 	running   int        // backwards that run, one within another
+	retaining bool       // the next one leaves its graph as it is
 
 	sites    sites
 	deleting []*node // references of graphs that are being taken down
