@@ -10,7 +10,7 @@ import (
 // say that they have none are far above it: NVML's NVML_VALUE_NOT_AVAILABLE,
 // which is −1, and DCGM's blank, not found, not supported and not permissioned,
 // 0x7ffffffffffffff0 and the next three
-// (https://github.com/NVIDIA/DCGM/blob/v4.2.3/dcgmlib/dcgm_structs.h#L61).
+// (https://github.com/NVIDIA/DCGM/blob/28bfbd4c97413d4aec249cdd9543a67d24f95b78/dcgmlib/dcgm_structs.h).
 const (
 	mostMemory = 1 << 50
 	leastBlank = 0x7ffffffffffffff0

@@ -76,7 +76,7 @@ type Process struct {
 
 // Reader reads the devices of one driver on this machine. Reading creates no
 // context on a device, allocates nothing there, and needs no PyTorch. A Reader
-// is used by one goroutine at a time.
+// may be used by several goroutines.
 type Reader interface {
 	// Source is through what it reads: "NVML", "nvidia-smi", "amdgpu".
 	Source() string

@@ -52,7 +52,7 @@ const (
 // CUDA's rules are those of its documentation
 // (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html)
 // and, where that is silent, of PyTorch's own reading of it
-// (https://github.com/pytorch/pytorch/blob/v2.8.0/torch/cuda/__init__.py#L698):
+// (https://github.com/pytorch/pytorch/blob/v2.8.0/torch/cuda/__init__.py):
 // not set is all devices and empty is none; the first entry that names no device
 // ends the list; one that comes twice leaves none. A program gets one MIG
 // instance at most, and then no whole card

@@ -117,7 +117,7 @@ func virtualModes() map[uint32]string {
 
 // kind says whose the memory is. NVML answers "not supported" for the memory of
 // cards that have none of their own, such as GB10
-// (https://forums.developer.nvidia.com/t/358869); WDDM is a driver model that
+// (https://forums.developer.nvidia.com/t/nvml-support-for-dgx-spark-grace-blackwell-unified-memory-community-solution/358869); WDDM is a driver model that
 // only Windows has.
 func (r *reader) kind(h handle) (device.MemoryKind, string) {
 	var current, pending uint32

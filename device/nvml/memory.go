@@ -92,7 +92,7 @@ func whole(info memoryV2) device.Memory {
 
 // Lists of processes: an entry is a PID, padding, and bytes, and since the
 // second version two instance numbers of 4 bytes. R530 alone put 8 bytes more
-// behind each (https://github.com/XuehaiPan/nvitop/blob/v1.3.2/nvitop/api/libnvml.py#L395),
+// behind each (https://github.com/XuehaiPan/nvitop/blob/v1.3.2/nvitop/api/libnvml.py),
 // so that the length of an entry is found by what makes sense.
 const (
 	firstEntry   = 16

@@ -252,6 +252,28 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
+// Several may read at once.
+func TestTogether(t *testing.T) {
+	r := opened(t, twoCards)
+	failed := make(chan string, 8)
+	for n := range cap(failed) {
+		go func() {
+			for range 20 {
+				if m := r.Read(context.Background(), n%2); !m.Total.Known() {
+					failed <- m.Total.Reason()
+					return
+				}
+			}
+			failed <- ""
+		}()
+	}
+	for range cap(failed) {
+		if reason := <-failed; reason != "" {
+			t.Error(reason)
+		}
+	}
+}
+
 // A library that hangs is given up when the context ends, and is not asked
 // again while it hangs.
 func TestHangs(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"floodmark/account"
@@ -25,6 +26,7 @@ type reader struct {
 	devices []device.Device
 	handles []handle // of each device
 	turn    chan struct{}
+	stuck   atomic.Bool // somebody gave up waiting for the library, which has not come back since
 }
 
 // Open loads the library and lists the devices. It fails where there is no
@@ -56,14 +58,21 @@ func (r *reader) start(paths []string) error {
 	return r.list()
 }
 
-// within runs one piece of work with the library, and gives it up when the
-// context or the patience ends. The library is not asked anything else before it
-// has come back.
+// within runs one piece of work with the library, after those that others asked
+// for, and gives it up when the context or the patience ends. A library that was
+// given up is not asked anything else before it has come back.
 func (r *reader) within(ctx context.Context, work func()) error {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	if r.stuck.Load() {
+		return errors.New("NVML does not answer")
+	}
 	select {
 	case r.turn <- struct{}{}:
-	default:
-		return errors.New("NVML does not answer")
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-limit.C:
+		return fmt.Errorf("NVML did not answer within %s", patience)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -77,16 +86,25 @@ func (r *reader) within(ctx context.Context, work func()) error {
 		}()
 		work()
 	}()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+		r.abandon(done)
 		return ctx.Err()
 	case <-limit.C:
+		r.abandon(done)
 		return fmt.Errorf("NVML did not answer within %s", patience)
 	}
+}
+
+// abandon notes that the library is stuck until it comes back.
+func (r *reader) abandon(done <-chan error) {
+	r.stuck.Store(true)
+	go func() {
+		<-done
+		r.stuck.Store(false)
+	}()
 }
 
 // Source is the library's name.

@@ -14,7 +14,7 @@ import (
 
 // initialNamespace is the PID namespace of the host itself, which the kernel
 // numbers so by definition (PROC_PID_INIT_INO, include/linux/proc_ns.h:
-// https://github.com/torvalds/linux/blob/v6.12/include/linux/proc_ns.h#L43).
+// https://github.com/torvalds/linux/blob/v6.12/include/linux/proc_ns.h).
 const initialNamespace = "pid:[4026531836]"
 
 // Table is the processes of this machine, as /proc lists them.

@@ -40,11 +40,12 @@ func Open(ctx context.Context) (device.Reader, error) {
 }
 
 func open(ctx context.Context, path string) (device.Reader, error) {
-	r := &reader{path: path, fields: fields()}
-	list, err := r.cards(ctx)
+	r := &reader{path: path}
+	list, known, err := r.cards(ctx, fields())
 	if err != nil {
 		return nil, err
 	}
+	r.fields = known
 	for _, card := range list {
 		r.driver.Version = card.text("driver_version")
 		d := described(card)
@@ -79,26 +80,26 @@ func firstLine(streams ...[]byte) string {
 	return "it said nothing"
 }
 
-// cards asks for every field that the release knows: it names the one that it
-// does not, one at a time.
-func (r *reader) cards(ctx context.Context) ([]row, error) {
-	for len(r.fields) > 0 {
-		out, err := r.run(ctx, "--query-gpu="+strings.Join(r.fields, ","), "--format=csv,noheader,nounits")
+// cards asks for fields of every card, and gives those that the release knows: it
+// names the one that it does not, one at a time.
+func (r *reader) cards(ctx context.Context, fields []string) ([]row, []string, error) {
+	for len(fields) > 0 {
+		out, err := r.run(ctx, "--query-gpu="+strings.Join(fields, ","), "--format=csv,noheader,nounits")
 		m := reNoField.FindSubmatch(out)
 		switch {
-		case err != nil && m != nil && slices.Contains(r.fields, string(m[1])):
-			r.fields = slices.DeleteFunc(r.fields, func(f string) bool { return f == string(m[1]) })
+		case err != nil && m != nil && slices.Contains(fields, string(m[1])):
+			fields = slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == string(m[1]) })
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
-			list := rows(out, r.fields)
+			list := rows(out, fields)
 			if len(list) == 0 {
-				return nil, fmt.Errorf("nvidia-smi lists no card: %s", firstLine(out))
+				return nil, nil, fmt.Errorf("nvidia-smi lists no card: %s", firstLine(out))
 			}
-			return list, nil
+			return list, fields, nil
 		}
 	}
-	return nil, errors.New("nvidia-smi knows no field that is asked for")
+	return nil, nil, errors.New("nvidia-smi knows no field that is asked for")
 }
 
 func described(card row) device.Device {
@@ -195,7 +196,7 @@ func (r *reader) Read(ctx context.Context, index int) device.Memory {
 	case r.devices[index].Partition != nil:
 		return device.UnknownMemory(now, noInstance)
 	}
-	list, err := r.cards(ctx)
+	list, _, err := r.cards(ctx, r.fields)
 	if err != nil {
 		return device.UnknownMemory(now, err.Error())
 	}

@@ -45,9 +45,17 @@ func installed(b *strings.Builder, d record.Setup, s Style) {
 		g.row(programName(i), i.Kind, quantity{i.TotalBytes, i.TotalLowBytes, i.TotalHighBytes}.number(unit),
 			quantity{i.ReservedBytes, i.ReservedLowBytes, i.ReservedHighBytes}.number(unit),
 			quantity{i.UsedBytes, i.UsedLowBytes, i.UsedHighBytes}.number(unit),
-			quantity{i.FreeBytes, i.FreeLowBytes, i.FreeHighBytes}.number(unit), describe(i))
+			quantity{i.FreeBytes, i.FreeLowBytes, i.FreeHighBytes}.number(unit), text(i.Name))
 	}
 	b.WriteString(g.render(s) + "\n")
+	for _, i := range d.Devices {
+		asked := ""
+		if d.Selected != nil && d.Selected.Index != nil && *d.Selected.Index == i.Index {
+			asked = " · the one asked for"
+		}
+		b.WriteString(paragraph(s, "  ", programName(i)+": "+identity(i)+asked))
+	}
+	b.WriteString("\n")
 }
 
 // programName is how programs call a device.
@@ -61,17 +69,18 @@ func programName(i record.Installed) string {
 	return "hidden"
 }
 
-// describe says which card a device is.
-func describe(i record.Installed) string {
-	parts := []string{text(i.Name)}
+// identity says which card a device is, and what is particular about it.
+func identity(i record.Installed) string {
+	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if i.UUID != nil {
 		add("%s", *i.UUID)
 	}
-	add("card %d", i.Card)
+	at := fmt.Sprintf("card %d", i.Card)
 	if i.PCI != nil {
-		add("at %s", *i.PCI)
+		at += " at " + *i.PCI
 	}
+	add("%s", at)
 	if i.ComputeCapability != nil {
 		add("compute %s", *i.ComputeCapability)
 	}
