@@ -58,11 +58,25 @@ func (m *Measurement) Check() {
 		m.Warnings = append(m.Warnings, contradictions(p)...)
 	}
 	m.Warnings = append(m.Warnings, m.absent()...)
-	for _, w := range []*account.Warning{m.notCold(), m.noUpdate()} {
+	for _, w := range []*account.Warning{m.notCold(), m.noUpdate(), m.noDevice()} {
 		if w != nil {
 			m.Warnings = append(m.Warnings, *w)
 		}
 	}
+}
+
+// noDevice tells of a program whose phases all ran without a device: no CPU is
+// taken for a GPU.
+func (m *Measurement) noDevice() *account.Warning {
+	for _, p := range m.Phases {
+		if p.Device >= 0 {
+			return nil
+		}
+	}
+	if len(m.Phases) == 0 {
+		return nil
+	}
+	return &account.Warning{Code: "no_device", Text: "no phase had a device: the program ran without a GPU, and nothing here measures one"}
 }
 
 // noUpdate tells of a training of which no update was seen: the optimizer

@@ -24,7 +24,7 @@ type Measurement struct {
 	Environment Environment
 	Policy      Policy
 	Ranks       []Rank
-	Phases      []Phase // in the order in which they ended, rank by rank
+	Phases      []Phase // in the order in which they began, rank by rank
 	Outcome     Outcome
 	Warnings    []account.Warning
 }

@@ -169,3 +169,14 @@ func TestOptimizerStatesNotObserved(t *testing.T) {
 		}
 	}
 }
+
+// A program that ran on the CPU has phases, and no figure of any device.
+func TestCPUIsNoDevice(t *testing.T) {
+	checklist.Covers(t, 115)
+	cpu := `{"v":1,"type":"end","mono_ns":5000,"id":1,"name":"forward","step":1,"seen":"hooked","readings":"none","readings_reason":"no_context","devices":[],"status":"ok","duration_ns":3000}`
+	m := Merge(Program, []*Stream{stream(t, cpu)}, 0)
+	m.Check()
+	if got := codes(m.Warnings); !slices.Contains(got, "no_device") || len(m.Accounts()) != 0 {
+		t.Errorf("warnings %v, %d accounts", got, len(m.Accounts()))
+	}
+}

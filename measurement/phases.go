@@ -107,9 +107,7 @@ func note(l *line) string {
 		notes = append(notes, "inferred from "+l.By)
 	}
 	switch l.ReadReason {
-	case "":
-	case "no_context":
-		notes = append(notes, "no device had a context")
+	case "", "no_context": // no device: there was nothing to read
 	case "stream_capture":
 		notes = append(notes, "not read: a stream was being captured into a graph")
 	default:

@@ -3,10 +3,12 @@ package measurement
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -26,7 +28,7 @@ type Stream struct {
 	Name    string
 	Process Rank
 	Boot    string
-	// Phases are those that ended, in that order, then those that did not.
+	// Phases are in the order in which they began; the whole process is last.
 	Phases      []Phase
 	Environment Environment
 	Verifying   bool // no phase was delimited
@@ -138,7 +140,7 @@ func (s *reading) take(l *line) {
 		delete(s.open, l.ID)
 		s.keep(s.phases(l))
 	case "missing":
-		s.keep([]Phase{{ID: PhaseNamed(l.Name), Name: l.Name, Step: step(l.Step), Device: -1, Status: Missing, Note: l.Reason}})
+		s.keep([]Phase{{ID: PhaseNamed(l.Name), Name: l.Name, Step: step(l.Step), Device: -1, Began: l.Mono, Ended: l.Mono, Status: Missing, Note: l.Reason}})
 	case "exit":
 		s.ended = l
 	default:
@@ -248,6 +250,8 @@ func (s *reading) finish() {
 			s.keep(s.phases(l))
 		}
 	}
+	// As they began, an outer one before what is within it.
+	slices.SortStableFunc(s.Phases, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended)) })
 	if s.ended != nil {
 		s.Process.Status = RankEnded
 	}

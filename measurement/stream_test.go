@@ -56,14 +56,14 @@ func TestReadStream(t *testing.T) {
 		got = append(got, string(p.ID)+" "+string(p.Status))
 	}
 	// The line with a bare NaN is no JSON, so its phase never ended.
-	if list := strings.Join(got, ", "); list != "forward completed, loss missing, forward unfinished, backward unfinished" {
+	if list := strings.Join(got, ", "); list != "forward unfinished, forward completed, loss missing, backward unfinished" {
 		t.Errorf("the phases are %s", list)
 	}
 	backward := s.Phases[3]
 	if !backward.Inferred || backward.Start.Allocated == nil || *backward.Start.Allocated != 60 || backward.Peak.Allocated != nil || backward.Timed {
 		t.Errorf("backward is %+v", backward)
 	}
-	captured := s.Phases[0]
+	captured := s.Phases[1]
 	if captured.Device != -1 || !strings.Contains(captured.Note, "captured into a graph") || captured.Result.Loss != "nan" || *captured.Truncated != 4 || !captured.Nested {
 		t.Errorf("the captured phase is %+v", captured)
 	}
@@ -152,4 +152,36 @@ func FuzzReadStream(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A process may be killed at any byte of its stream: every phase whose line was
+// written is there, and the one that had begun is unfinished.
+func TestCutAtEveryByte(t *testing.T) {
+	data, err := os.ReadFile("testdata/training.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data) + "\n" + forward + "\n"
+	for at := strings.IndexByte(text, '\n') + 1; at <= len(text); at++ {
+		written := text[:at]
+		s, err := ReadStream("cut", strings.NewReader(written))
+		if err != nil {
+			t.Fatalf("cut at byte %d: %v", at, err)
+		}
+		want := 0
+		for line := range strings.Lines(written) {
+			if strings.HasSuffix(line, "\n") && strings.Contains(line, `"type":"end"`) && strings.Contains(line, `"status":"ok"`) && !strings.Contains(line, "NaN") {
+				want++
+			}
+		}
+		got := 0
+		for _, p := range s.Phases {
+			if p.Status == Completed {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("cut at byte %d: %d phases completed, want %d", at, got, want)
+		}
+	}
 }

@@ -25,7 +25,7 @@ func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	for _, g := range groups(d) {
 		measuredPlace(b, g, d, unit, s)
 	}
-	if len(d.Phases) > 0 {
+	if slices.ContainsFunc(d.Phases, func(p record.MeasuredPhase) bool { return p.Device != nil }) {
 		b.WriteString("\n")
 		for _, line := range meanings(d) {
 			b.WriteString(paragraph(s, "  ", line))
