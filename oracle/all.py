@@ -1,8 +1,9 @@
 """Records every case of cases.tsv, each in a process of its own.
 
-    oracle/all [FAMILY…]
+    oracle/all [--missing] [FAMILY…]
 """
 
+import gzip
 import os
 import sys
 
@@ -36,17 +37,33 @@ def apart(words):
     return os.waitpid(child, 0)[1] == 0
 
 
+def facts(family):
+    return os.path.join(FACTS, family, "facts.txt.gz")
+
+
+def recorded(family):
+    """The commands whose facts a family has."""
+    if not os.path.exists(facts(family)):
+        return set()
+    with gzip.open(facts(family), "rt") as f:
+        return {line.split(" ", 1)[1].strip() for line in f if line.startswith("case ")}
+
+
 def main(chosen):
-    """Record the families that are named, or all. Their old facts go first."""
+    """Record the families that are named, or all: anew, or what is missing."""
+    missing = "--missing" in chosen
+    chosen = [c for c in chosen if c != "--missing"]
     wanted = [(f, w) for f, w in cases() if not chosen or f in chosen]
-    for family in {f for f, _ in wanted}:
-        path = os.path.join(FACTS, family, "facts.txt.gz")
-        if os.path.exists(path):
-            os.remove(path)
+    if missing:
+        have = {f: recorded(f) for f, _ in wanted}
+        wanted = [(f, w) for f, w in wanted if " ".join([f, *w]) not in have[f]]
+    else:
+        for family in {f for f, _ in wanted if os.path.exists(facts(f))}:
+            os.remove(facts(family))
     good = True
     for family, words in wanted:
         folder = os.path.join(FACTS, family)
-        good &= apart([os.path.join(folder, "config.json"), *words, "--out", os.path.join(folder, "facts.txt.gz")])
+        good &= apart([os.path.join(folder, "config.json"), *words, "--out", facts(family)])
     return 0 if good else 1
 
 

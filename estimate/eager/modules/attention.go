@@ -24,6 +24,7 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 		f.Set(&q, qs)
 		f.Set(&k, ks)
 	}
+	n.keep(f, &k, &v)
 	mask := p.full
 	if a.Window > 0 {
 		mask = p.window

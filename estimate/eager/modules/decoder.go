@@ -18,6 +18,7 @@ type Batch struct {
 func (n *Net) Loss(b Batch) torch.Tensor {
 	logits, loss := n.run(b)
 	n.m.Drop(logits)
+	n.DropCache()
 	return loss
 }
 
@@ -30,6 +31,12 @@ func (n *Net) Logits(b Batch) torch.Tensor {
 
 // run is the forward of the class with the head.
 func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
+	switch {
+	case n.relative():
+		return n.seq2seq(b)
+	case n.vision():
+		return n.classifier(b)
+	}
 	return n.causalLM(b)
 }
 

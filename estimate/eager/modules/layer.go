@@ -5,13 +5,33 @@ import (
 	"floodmark/model"
 )
 
-// layer runs one layer, computed again in backward where that is asked for.
+// layer runs one layer, computed again in backward where that is asked for. What
+// all layers share is among the arguments then: the checkpoint keeps it.
 func (n *Net) layer(l *layer, x torch.Tensor, p position) torch.Tensor {
-	run := func(x torch.Tensor) torch.Tensor { return n.joinedBy(l, x, p) }
-	if n.o.Checkpointing && n.o.Training {
-		n.m.Unknown("layers that are computed again in backward have no program here")
+	if !n.o.Checkpointing || !n.o.Training {
+		return n.joinedBy(l, x, p)
 	}
-	return run(x)
+	args := []torch.Tensor{x}
+	for _, shared := range p.list() {
+		if shared.Defined() {
+			args = append(args, *shared)
+		}
+	}
+	return n.m.Checkpoint(n.o.Reentrant, func(args []torch.Tensor) torch.Tensor {
+		own, next := p, 1
+		for _, shared := range own.list() {
+			if shared.Defined() {
+				*shared = args[next]
+				next++
+			}
+		}
+		return n.joinedBy(l, args[0], own)
+	}, args...)
+}
+
+// list is what layers share, in the order in which they are given it.
+func (p *position) list() []*torch.Tensor {
+	return []*torch.Tensor{&p.full, &p.window, &p.cos, &p.sin, &p.localCos, &p.localSin, &p.ids}
 }
 
 // joinedBy runs a layer by how its parts are joined.
@@ -25,6 +45,12 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 		return f.Return(n.preNorm(f, l, x, p))
 	case l.Residual == model.Sandwich && len(l.Norms) == 4 && l.FeedForward != nil:
 		return f.Return(n.sandwich(f, l, x, p))
+	}
+	switch {
+	case l.Residual == model.Parallel && (len(l.Norms) == 1 || len(l.Norms) == 2) && l.FeedForward != nil:
+		return f.Return(n.parallel(f, l, x, p))
+	case l.Residual == model.PreNorm && len(l.Norms) == 1 && l.FeedForward == nil:
+		return f.Return(n.alone(f, l, x, p))
 	}
 	n.m.Unknown("a layer joined as " + string(l.Residual) + " has no program here")
 	return f.Return(x)
@@ -58,6 +84,28 @@ func (n *Net) sandwich(f *torch.Frame, l *layer, x torch.Tensor, p position) tor
 	f.Set(&x, n.layerNorm(l, 3, x))
 	f.Set(&x, n.m.Binary(torch.Add, residual, x))
 	return x
+}
+
+// parallel is x + attention(norm(x)) + network(norm(x)), of one norm or of two.
+func (n *Net) parallel(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
+	residual := f.Let(x)
+	f.Set(&x, n.layerNorm(l, 0, x))
+	attended := f.Let(n.mixer(l, x, p))
+	f.Set(&attended, n.dropped(attended, n.manner().Dropout.Residual))
+	if len(l.Norms) == 2 {
+		f.Set(&x, n.layerNorm(l, 1, residual))
+	}
+	made := f.Let(n.feedForward(l, x))
+	f.Set(&made, n.dropped(made, n.manner().Dropout.Residual))
+	return n.m.Binary(torch.Add, n.m.Binary(torch.Add, attended, made), residual)
+}
+
+// alone is x + mixer(norm(x)): a layer without a network.
+func (n *Net) alone(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
+	residual := f.Let(x)
+	f.Set(&x, n.layerNorm(l, 0, x))
+	f.Set(&x, n.mixer(l, x, p))
+	return n.m.Binary(torch.Add, residual, x)
 }
 
 func (n *Net) layerNorm(l *layer, place int, x torch.Tensor) torch.Tensor {

@@ -42,13 +42,16 @@ func windowOf(s stack) int64 {
 func (n *Net) mask(x, ids, padding torch.Tensor, window int64) torch.Tensor {
 	m := n.m
 	batch, length := x.Size(0), x.Size(1)
-	if !padding.Defined() {
+	switch {
+	case !padding.Defined():
 		n.packedSequences(batch, ids)
+	default:
+		padding = m.To(padding, dtype.Bool)
 	}
-	if n.o.Attention != Eager && !padding.Defined() && window == 0 {
-		return torch.Tensor{}
-	}
-	if n.o.Attention != Eager && !padding.Defined() && window >= length {
+	if n.o.Attention != Eager && !n.o.Padded && (window == 0 || window >= length) {
+		if padding.IsTemporary() {
+			m.Drop(padding)
+		}
 		return torch.Tensor{}
 	}
 	allowed := n.allowed(batch, length, window, padding)

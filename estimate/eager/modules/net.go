@@ -45,6 +45,7 @@ type Options struct {
 	Training      bool  // dropout is on
 	Checkpointing bool  // each layer is computed again in backward
 	Reentrant     bool  // by the older of PyTorch's two ways
+	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do
 	Keep          int64 // positions whose logits are computed; 0 for all
 	Padded        bool  // the batch has a mask of padding
 	// Weight says how each tensor is held; nil: in the model's own format, all
@@ -68,10 +69,10 @@ type Net struct {
 	o           Options
 	parameters  []Parameter
 	stacks      []stack
-	outside     weights // tensors outside every stack
-	head        linear
-	frequencies torch.Tensor // of rotary positions
-	rotary      int64        // elements per head that they turn
+	outside     weights        // tensors outside every stack
+	cache       []torch.Tensor // keys and values of the pass that runs
+	frequencies torch.Tensor   // of rotary positions
+	rotary      int64          // elements per head that they turn
 }
 
 // stack is the layers of one stack, and what belongs to it.
@@ -106,6 +107,25 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	}
 	n.buffers()
 	return n
+}
+
+// keep gives keys and values to the cache of the pass, which copies them behind
+// what it holds (DynamicLayer.update).
+func (n *Net) keep(f *torch.Frame, k, v *torch.Tensor) {
+	if !n.o.Cache {
+		return
+	}
+	m := n.m
+	keys, values := m.AsCache(m.Cat(-2, *k)), m.AsCache(m.Cat(-2, *v))
+	f.Set(k, keys)
+	f.Set(v, values)
+	n.cache = append(n.cache, m.Keep(*k), m.Keep(*v))
+}
+
+// DropCache ends the cache of the last pass.
+func (n *Net) DropCache() {
+	n.m.Drop(n.cache...)
+	n.cache = nil
 }
 
 // Parameters are the weights in the order in which an optimizer meets them.

@@ -101,14 +101,8 @@ func compare(t *testing.T, r recorded, got []event) score {
 		t.Fatalf("%s: %d phases", r, len(have))
 	}
 	for first := 0; first < 8; first += 4 {
-		if first > 0 && r.option("optimizer") != "" {
-			break // of other optimizers the states are not made here
-		}
 		w, h := want[first:first+3], have[first:first+3]
-		points := 3
-		if r.option("optimizer") != "" {
-			points = 2
-		}
+		const points = 3
 		for p := 1; p <= points; p++ {
 			wantAt, wantPeak := highest(w[:p])
 			haveAt, havePeak := highest(h[:p])

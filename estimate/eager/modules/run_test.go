@@ -40,7 +40,7 @@ var formats = map[string]dtype.Format{"": dtype.F32, "float32": dtype.F32, "bflo
 func optionsOf(r recorded) modules.Options {
 	format, training := formats[r.option("dtype")], r.option("operation") != "evaluation"
 	o := modules.Options{
-		CPU: true, Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
+		CPU: true, Cache: r.family == "t5", Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}
@@ -89,12 +89,12 @@ func simulate(t testing.TB, r recorded) (list []event, unknown string) {
 	t.Helper()
 	m := torch.New(torch.Options{Device: torch.CPU()})
 	n := modules.New(m, modelOf(t, r.family), optionsOf(r))
-	b := batchOf(m, r)
+	b := batchOf(m, n, r)
 	if r.option("operation") == "evaluation" {
 		m.Phase(account.PhaseForward, 1)
 		m.NoGrad(func() { n.Logits(b) })
 	} else {
-		train(m, n, b)
+		train(m, n, b, optimizers[r.option("optimizer")])
 	}
 	tl, err := m.Timeline()
 	if err != nil {
@@ -108,11 +108,24 @@ func simulate(t testing.TB, r recorded) (list []event, unknown string) {
 	return eventsOf(tl), unknown
 }
 
-func batchOf(m *torch.Machine, r recorded) modules.Batch {
+func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	batch, length := r.number(0), r.number(1)
+	if length == 0 {
+		b := modules.Batch{Pixels: n.Pixels(dtype.F32, batch, 224)}
+		if r.option("operation") != "evaluation" {
+			b.Labels = m.Input(dtype.I64, batch)
+		}
+		return b
+	}
 	b := modules.Batch{IDs: m.Input(dtype.I64, batch, length)}
+	target := length
+	if d := r.option("decoder-length"); d != "" {
+		fmt.Sscan(d, &target)
+	}
 	if r.option("operation") != "evaluation" {
-		b.Labels = m.Input(dtype.I64, batch, length)
+		b.Labels = m.Input(dtype.I64, batch, target)
+	} else {
+		b.DecoderIDs = m.Input(dtype.I64, batch, target)
 	}
 	if r.flag("mask") {
 		b.Mask = m.Input(dtype.I64, batch, length)
@@ -120,10 +133,25 @@ func batchOf(m *torch.Machine, r recorded) modules.Batch {
 	return b
 }
 
-// train is two steps as oracle/record.py runs them, with PyTorch's AdamW over
-// lists.
-func train(m *torch.Machine, n *modules.Net, b modules.Batch) {
+// optimizers are the conditions' names of them.
+var optimizers = map[string]torch.OptimizerOptions{
+	"":             {Algorithm: torch.AdamW},
+	"adamw":        {Algorithm: torch.AdamW},
+	"adamw_loop":   {Algorithm: torch.AdamW, Form: torch.ForLoop},
+	"adamw_fused":  {Algorithm: torch.AdamW, Form: torch.Fused},
+	"sgd":          {Algorithm: torch.SGD},
+	"sgd_momentum": {Algorithm: torch.SGD, Momentum: true},
+	"adafactor":    {Algorithm: torch.Adafactor},
+}
+
+// train is two steps as oracle/record.py runs them.
+func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerOptions) {
 	var loss torch.Tensor
+	var trained []torch.Tensor
+	for _, p := range n.Parameters() {
+		trained = append(trained, p.Tensor)
+	}
+	optimizer := m.NewOptimizer(o, trained)
 	for step := 1; step <= 2; step++ {
 		m.Phase(account.PhaseForward, step)
 		next := m.Keep(n.Loss(b))
@@ -132,32 +160,12 @@ func train(m *torch.Machine, n *modules.Net, b modules.Batch) {
 		m.Phase(account.PhaseBackward, step)
 		m.Backward(loss)
 		m.Phase(account.PhaseOptimizerStep, step)
-		adamW(m, n, step == 1)
+		optimizer.Step()
 		m.Phase("zero_grad", step)
-		for _, p := range n.Parameters() {
-			m.ZeroGrad(p.Tensor, true)
+		for _, p := range trained {
+			m.ZeroGrad(p, true)
 		}
 	}
-}
-
-// adamW makes its moments in the first step, and in every step the roots of the
-// second ones.
-func adamW(m *torch.Machine, n *modules.Net, first bool) {
-	if first {
-		for _, p := range n.Parameters() {
-			if p.HasGrad() {
-				m.State(p.Dtype(), p.Shape()...)
-				m.State(p.Dtype(), p.Shape()...)
-			}
-		}
-	}
-	var roots []torch.Tensor
-	for _, p := range n.Parameters() {
-		if p.HasGrad() {
-			roots = append(roots, m.Like("_foreach_sqrt", p.Tensor))
-		}
-	}
-	m.Drop(roots...)
 }
 
 // least is the largest block that recordings leave out: a number of Python as a

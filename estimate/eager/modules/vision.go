@@ -1,0 +1,73 @@
+package modules
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// vision is a tower over patches of a picture, with a head that classifies.
+func (n *Net) vision() bool {
+	return len(n.stacks) == 1 && n.stacks[0].Kind == model.Vision && n.outside.has(model.RolePatchEmbedding) &&
+		n.outside.at(model.RolePatchEmbedding, 0).weight.Dims() == 4
+}
+
+// classifier is ViTForImageClassification
+// (https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/models/vit/modeling_vit.py).
+func (n *Net) classifier(b Batch) (logits, loss torch.Tensor) {
+	m := n.m
+	f := m.Module("", &b.Pixels)
+	x := f.Let(n.tower(n.stacks[0], b.Pixels))
+	pooled := f.Let(m.Select(m.Slice(x, 1, 0, 1), 1))
+	if !n.outside.has(model.RoleClassifier) {
+		return f.Return2(pooled, torch.Tensor{})
+	}
+	head := linear{name: "classifier", weight: n.outside.one(model.RoleClassifier), bias: n.outside.at(model.RoleClassifier, 1).weight}
+	logits = m.AsLogits(f.Let(n.linear(head, pooled)))
+	if b.Labels.Defined() {
+		loss = f.Let(m.CrossEntropy(m.Reshape(logits, -1, logits.Size(-1)), m.Reshape(b.Labels, -1)))
+	}
+	return f.Return2(logits, loss)
+}
+
+// tower is the patches, the layers and the last norm.
+func (n *Net) tower(s stack, pixels torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Module("vit", &pixels)
+	x := f.Let(n.patches(s, pixels))
+	for i := range s.layers {
+		f.Set(&x, n.layer(&s.layers[i], x, position{}))
+	}
+	f.Set(&x, n.norm("layernorm", s.layers[0].Norms[0], n.outside.one(model.RoleFinalNorm), n.outside.one(model.RoleNormBias), x))
+	return f.Return(x)
+}
+
+// patches is ViTEmbeddings: a convolution whose kernel is a patch, the class
+// token before the patches, and positions.
+func (n *Net) patches(s stack, pixels torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Module("embeddings", &pixels)
+	weight, bias := n.outside.at(model.RolePatchEmbedding, 0).weight, n.outside.at(model.RolePatchEmbedding, 1).weight
+	side := weight.Size(-1)
+	made := m.Convolution(pixels, weight, bias, []int64{side, side}, []int64{0, 0}, 1)
+	x := f.Let(m.Transpose(m.Reshape(made, made.Size(0), made.Size(1), -1), 1, 2))
+	if token := n.outside.at(model.RolePatchEmbedding, 2).weight; token.Defined() && token.Dims() == 3 {
+		tokens := f.Let(m.Expand(token, x.Size(0), 1, x.Size(2)))
+		f.Set(&x, m.Cat(1, tokens, x))
+	}
+	if positions := n.outside.one(model.RolePositionEmbedding); positions.Defined() {
+		f.Set(&x, m.Binary(torch.Add, x, positions))
+	}
+	f.Set(&x, n.dropped(x, s.Manner.Dropout.Embedding))
+	return f.Return(x)
+}
+
+// pixelsOf is the shape of a batch of pictures.
+func (n *Net) pixelsOf(batch, side int64) []int64 {
+	return []int64{batch, n.outside.at(model.RolePatchEmbedding, 0).weight.Size(1), side, side}
+}
+
+// Pixels makes a batch of square pictures.
+func (n *Net) Pixels(f dtype.Format, batch, side int64) torch.Tensor {
+	return n.m.Input(f, n.pixelsOf(batch, side)...)
+}
