@@ -4,6 +4,8 @@ package model
 // what a forward pass allocates.
 type Manner struct {
 	ScaledEmbedding bool    // token embeddings are multiplied by a constant
+	ScaledResidual  bool    // what joins the stream is multiplied by a constant
+	ScaledLogits    bool    // the head's logits are
 	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
 	LocalRotary     bool    // layers with a window turn by frequencies of their own
 	Dropout         Dropout

@@ -18,7 +18,9 @@ const (
 // manner is what the class of a stack does around its tensors.
 func (k *stack) manner(s section) model.Manner {
 	return model.Manner{
-		ScaledEmbedding: k.scaled,
+		ScaledEmbedding: k.scaled || s.has("embedding_multiplier|scale_emb"),
+		ScaledResidual:  s.has("residual_multiplier|scale_depth"),
+		ScaledLogits:    s.has("logits_scaling|logit_scale|dim_model_base"),
 		LocalRotary:     k.localRotary || s.has("rope_local_base_freq"),
 		LogitCap:        s.rate("final_logit_softcapping"),
 		Dropout: model.Dropout{

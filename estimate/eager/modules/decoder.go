@@ -48,6 +48,9 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	last := f.Let(n.decoder(s, b))
 	x := f.Let(n.kept(last))
 	logits = f.Let(n.linear(n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias), x))
+	if s.Manner.ScaledLogits {
+		f.Set(&logits, m.Unary(torch.DivScalar, logits))
+	}
 	if s.Manner.LogitCap > 0 {
 		f.Set(&logits, m.Unary(torch.DivScalar, logits))
 		f.Set(&logits, m.Unary(torch.Tanh, logits))
@@ -74,7 +77,10 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 	m := n.m
 	f := m.Module("model", &b.IDs)
 	p := position{ids: f.Let(torch.Tensor{})} // an argument of the forward, so that it goes first
-	embeds := f.Let(n.embedded(s, b.IDs))
+	embeds := f.Let(n.embedded(b.IDs))
+	if s.Manner.ScaledEmbedding {
+		f.Set(&embeds, m.Unary(torch.MulScalar, embeds))
+	}
 	if table := n.outside.one(model.RolePositionEmbedding); table.Defined() && table.Size(0) > int64(n.model.MaxPosition) {
 		n.counted(f, &p.ids, b.IDs.Size(0), b.IDs.Size(1))
 	} else {
@@ -104,14 +110,9 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 }
 
 // embedded is the token embeddings.
-func (n *Net) embedded(s stack, ids torch.Tensor) torch.Tensor {
-	m := n.m
-	f := m.Module("embed_tokens", &ids)
-	x := m.Embedding(n.outside.one(model.RoleTokenEmbedding), ids)
-	if s.Manner.ScaledEmbedding {
-		x = m.Unary(torch.MulScalar, x)
-	}
-	return f.Return(x)
+func (n *Net) embedded(ids torch.Tensor) torch.Tensor {
+	f := n.m.Module("embed_tokens", &ids)
+	return f.Return(n.m.Embedding(n.outside.one(model.RoleTokenEmbedding), ids))
 }
 
 // positioned adds learned positions. A table with rows before position 0 is

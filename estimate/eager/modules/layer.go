@@ -62,13 +62,21 @@ func (n *Net) preNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torc
 	f.Set(&x, n.layerNorm(l, 0, x))
 	f.Set(&x, n.mixer(l, x, p))
 	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
-	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, n.scaledResidual(x)))
 	f.Set(&residual, x)
 	f.Set(&x, n.layerNorm(l, 1, x))
 	f.Set(&x, n.feedForward(l, x))
 	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
-	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, n.scaledResidual(x)))
 	return x
+}
+
+// scaledResidual is what joins the stream, times a number where the class has one.
+func (n *Net) scaledResidual(x torch.Tensor) torch.Tensor {
+	if !n.manner().ScaledResidual {
+		return x
+	}
+	return n.m.Unary(torch.MulScalar, x)
 }
 
 // sandwich is x + norm(f(norm(x))), twice.

@@ -87,8 +87,13 @@ func module(t model.Tensor) string {
 // not know is a reason.
 func simulate(t testing.TB, r recorded) (list []event, unknown string) {
 	t.Helper()
+	return simulateModel(t, r, modelOf(t, r.family))
+}
+
+func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event, unknown string) {
+	t.Helper()
 	m := torch.New(torch.Options{Device: torch.CPU()})
-	n := modules.New(m, modelOf(t, r.family), optionsOf(r))
+	n := modules.New(m, source, optionsOf(r))
 	b := batchOf(m, n, r)
 	if r.option("operation") == "evaluation" {
 		m.Phase(account.PhaseForward, 1)

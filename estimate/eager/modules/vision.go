@@ -8,7 +8,7 @@ import (
 
 // vision is a tower over patches of a picture, with a head that classifies.
 func (n *Net) vision() bool {
-	return len(n.stacks) == 1 && n.stacks[0].Kind == model.Vision && n.outside.has(model.RolePatchEmbedding) &&
+	return len(n.stacks) == 1 && n.stacks[0].Kind == model.Vision && len(n.outside[model.RolePatchEmbedding]) == 3 &&
 		n.outside.at(model.RolePatchEmbedding, 0).weight.Dims() == 4
 }
 

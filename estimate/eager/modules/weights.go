@@ -48,13 +48,18 @@ func (n *Net) place() {
 	}
 }
 
-// weightsOf is where a tensor belongs.
+// weightsOf is where a tensor belongs. One of a layer that the model does not
+// describe belongs to none.
 func (n *Net) weightsOf(t model.Tensor) weights {
 	switch {
-	case t.Stack == model.NoLayer:
+	case t.Stack < 0:
 		return n.outside
-	case t.Layer == model.NoLayer:
+	case int(t.Stack) >= len(n.stacks):
+		return weights{}
+	case t.Layer < 0:
 		return n.stacks[t.Stack].own
+	case int(t.Layer) >= len(n.stacks[t.Stack].layers):
+		return weights{}
 	}
 	return n.stacks[t.Stack].layers[t.Layer].weights
 }

@@ -1,0 +1,141 @@
+package modules
+
+import (
+	"fmt"
+
+	"floodmark/model"
+)
+
+// Unsupported is why the model has no program here, or "".
+func (n *Net) Unsupported() string {
+	if len(n.stacks) == 0 {
+		return "the model describes no layers"
+	}
+	for _, t := range n.model.Tensors {
+		if size, known := t.Parameters(); !known || size <= 0 {
+			return "the shape of " + t.Name + " is not known"
+		}
+	}
+	switch {
+	case n.relative(), n.vision():
+	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
+		return "models of several stacks have no program here but T5"
+	case n.stacks[0].Kind != model.Decoder:
+		return fmt.Sprintf("a stack of the kind %s has no program here", n.stacks[0].Kind)
+	case !n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead):
+		return "a model without token embedding or head has no program here"
+	}
+	for _, s := range n.stacks {
+		if s.Kind == model.Predictor {
+			continue // built for speculation alone
+		}
+		for i := range s.layers {
+			if why := n.positionless(&s.layers[i]); why != "" {
+				return why
+			}
+			if why := s.layers[i].unsupported(); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// positionless is a reason where positions come into attention in a way that no
+// program here knows.
+func (n *Net) positionless(l *layer) string {
+	for _, mixer := range l.Mixers {
+		a, ok := mixer.(model.Attention)
+		if ok && a.Causal && a.RotaryDim == 0 && !n.outside.has(model.RolePositionEmbedding) && !n.relative() {
+			return "attention without rotary, learned or relative positions has no program here"
+		}
+	}
+	return ""
+}
+
+// unsupported is what a layer has no program for, or lacks.
+func (l *layer) unsupported() string {
+	if len(l.Norms) == 0 || len(l.weights[model.RoleNorm]) < len(l.Norms) {
+		return fmt.Sprintf("layer %d has no norms that a program here knows", l.Index)
+	}
+	if n := l.Norms[0]; n.Kind == model.LayerNorm && !n.Bias {
+		return "layer norms without a bias have no program here: classes write them out in different ways"
+	}
+	for place, mixer := range l.Mixers {
+		if why := l.lacks(place, mixer); why != "" {
+			return why
+		}
+	}
+	switch f := l.FeedForward.(type) {
+	case nil:
+		return ""
+	case model.Dense:
+		return l.without(model.RoleDown, f.Gated && !l.has(model.RoleGateUp), model.RoleGate, model.RoleUp)
+	case model.Experts:
+		if !f.Gated || f.Bias || f.Latent > 0 {
+			return "routed experts without a gate, with biases or in a space of their own have no program here"
+		}
+		if f.Active < 1 || f.Active > f.Count {
+			return "the configuration does not say how many experts a position uses"
+		}
+		if f.Shared > 0 && (!l.has(model.RoleSharedExpertGate) || !l.has(model.RoleSharedExpertUp) || !l.has(model.RoleSharedExpertDown)) {
+			return "shared experts of this kind have no program here"
+		}
+		if gateUp, down := l.experts(); !gateUp.Defined() || !down.Defined() || !l.has(model.RoleRouter) || gateUp.Dims() != 3 || gateUp.Size(2) != down.Size(1) {
+			return "experts that are stored in this way have no program here"
+		}
+		return ""
+	}
+	return "a feed-forward network of this kind has no program here"
+}
+
+// lacks is what a mixer has no program for, or lacks.
+func (l *layer) lacks(place int, mixer model.Mixer) string {
+	switch a := mixer.(type) {
+	case model.Attention:
+		switch {
+		case a.CacheOf >= 0 || a.Chunk > 0 || a.Sinks:
+			return "attention that reads another layer's cache, within chunks or with sinks has no program here"
+		case a.QueryHeads < 1 || a.KVHeads < 1 || a.QueryHeads%a.KVHeads != 0:
+			return "the heads of attention do not share out"
+		case a.QKNorm && (!l.has(model.RoleQueryNorm) || !l.has(model.RoleKeyNorm)):
+			return "norms of queries and keys of this kind have no program here"
+		case a.OutputGate && !a.QKNorm:
+			return "a gate of the output without norms of queries has no program here"
+		}
+		if l.has(model.RoleQKV) {
+			return l.without(model.RoleAttentionOutput, false)
+		}
+		for _, r := range []model.Role{model.RoleQuery, model.RoleKey, model.RoleValue, model.RoleAttentionOutput} {
+			if len(l.weights[r]) <= place {
+				return fmt.Sprintf("layer %d lacks a projection of attention", l.Index)
+			}
+		}
+		return ""
+	case model.LatentAttention:
+		if a.Indexer != nil || a.CompressedEvery > 1 || a.Window > 0 {
+			return "sparse latent attention has no program here"
+		}
+		if a.QueryRank > 0 && (!l.has(model.RoleQueryDown) || !l.has(model.RoleQueryUp) || len(l.weights[model.RoleLatentNorm]) < 2) {
+			return fmt.Sprintf("layer %d lacks a projection of latent attention", l.Index)
+		}
+		for _, r := range []model.Role{model.RoleKVDown, model.RoleKVUp, model.RoleLatentNorm, model.RoleAttentionOutput} {
+			if !l.has(r) {
+				return fmt.Sprintf("layer %d lacks a projection of latent attention", l.Index)
+			}
+		}
+		return ""
+	}
+	return "a mixer of this kind has no program here"
+}
+
+// without is which of a network's weights the layer lacks.
+func (l *layer) without(down model.Role, gated bool, rest ...model.Role) string {
+	if gated && len(rest) > 0 && !l.has(rest[0]) {
+		return fmt.Sprintf("layer %d lacks the gate of its network", l.Index)
+	}
+	if len(rest) > 1 && !l.has(model.RoleGateUp) && !l.has(rest[1]) || !l.has(down) {
+		return fmt.Sprintf("layer %d lacks a projection", l.Index)
+	}
+	return ""
+}
