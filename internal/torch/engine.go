@@ -48,11 +48,19 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 	e := engine{m: m, epoch: m.epoch, retain: m.retaining}
 	root := m.edgeOf(out)
 	e.count(root.node)
+	// The engine holds what it begins with until the end, a cast of it too.
+	gradient = retain(gradient)
+	if want := root.node.outputs[root.input].dtype; gradient.dtype != want {
+		cast := m.cast(gradient, want)
+		m.drop(gradient)
+		gradient = cast
+	}
 	e.deliver(root.node, int(root.input), retain(gradient))
 	e.ready.push(root.node)
 	for len(e.ready) > 0 {
 		e.evaluate(e.ready.pop())
 	}
+	m.drop(gradient)
 	m.unlink(root.node)
 	for _, o := range e.outer {
 		o.node.epoch, o.node.waits, o.node.buffer = o.epoch, o.waits, o.buffer
