@@ -36,6 +36,21 @@ const (
 	KindProjector        Kind = "projector"             // Ollama "projector.weights"
 	KindProjectorCompute Kind = "projector_compute"     // Ollama "projector.graph"
 	KindOverhead         Kind = "overhead"              // Ollama "memory.gpu_overhead"
+	KindLoadPeak         Kind = "load_peak"             // vLLM "Peak GPU memory after loading weights"
+	KindOutside          Kind = "outside_allocator"     // vLLM's first snapshot, axolotl "misc"
+	KindFreeOfBudget     Kind = "free_of_budget"        // vLLM "(within requested)"
+	KindSuggestedBudget  Kind = "cache_for_budget"      // vLLM's suggestion "to fit into requested memory"
+	KindSuggestedCard    Kind = "cache_for_card"        // vLLM's suggestion "to fully utilize gpu memory"
+	KindConsumed         Kind = "consumed"              // vLLM "for consumed memory": weights and what lies outside the allocator
+	KindGraphsFirst      Kind = "cuda_graphs_first"     // vLLM "first-capture"
+	KindGraphsEach       Kind = "cuda_graphs_each"      // vLLM "per-graph"
+	KindKVCacheKeys      Kind = "kv_cache_keys"         // SGLang "K size"
+	KindKVCacheValues    Kind = "kv_cache_values"       // SGLang "V size"
+	KindConvolutionState Kind = "convolution_state"     // SGLang "conv_state size"
+	KindPeakAllocated    Kind = "peak_allocated"        // DeepSpeed "Max_MA"
+	KindPeakReserved     Kind = "peak_reserved"         // DeepSpeed "Max_CA"
+	KindCached           Kind = "cached"                // axolotl "cache": reserved and not allocated
+	KindRuntimeBuffers   Kind = "runtime_buffers"       // TensorRT-LLM "for runtime buffers"
 )
 
 // mostReadings bounds how many numbers of engines are kept.
@@ -46,7 +61,8 @@ type engineReader struct {
 	name       string
 	found      []Component
 	dropped    int
-	understood int // lines
+	monitor    monitor // what was said before the next line of a monitor
+	understood int     // lines
 }
 
 // reading is where a number was found: in a line, by a writer.
@@ -60,7 +76,7 @@ type reading struct {
 // take takes the next line. A line that a terminal wrapped is not put together
 // again: engines write to files.
 func (e *engineReader) take(l line) {
-	if !l.starts || !speaks(l.text) {
+	if !l.starts || !speaks(l.text) && e.monitor.columns == nil {
 		return
 	}
 	by, text := prefix(l.text)
@@ -69,6 +85,8 @@ func (e *engineReader) take(l line) {
 	switch {
 	case e.ollama(at, text):
 	case e.llamaCPP(at, text):
+	case e.monitors(l, at, text):
+	case e.further(l, at, text):
 	default:
 		e.vllm(at, text)
 	}
@@ -83,12 +101,12 @@ func speaks(text string) bool {
 	if strings.Contains(text, "Tried to allocate") {
 		return false
 	}
-	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:"} {
+	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:", "GB", "MB", "#tokens", "primary pool", "DCGM_FI_", "memory.", "fb_memory_usage", "<gpu ", "<pid>", "nvidia_smi_log"} {
 		if strings.Contains(text, word) {
 			return true
 		}
 	}
-	return false
+	return strings.HasPrefix(text, "|") // a table
 }
 
 // keep keeps a number.

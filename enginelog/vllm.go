@@ -27,6 +27,26 @@ func vllmSays() []said {
 	)
 	return []said{
 		{"Modelloadingtook", place{"Modelloadingtook", ""}, KindWeights, account.Allocated},
+		{"workerinitmemorysnapshot:", place{"free_memory=", ""}, KindFreeAtStart, account.Device},
+		{"workerinitmemorysnapshot:", place{"total_memory=", ""}, KindCapacity, account.Device},
+		{"workerinitmemorysnapshot:", place{"cuda_memory=", ""}, KindInUse, account.Device},
+		{"workerinitmemorysnapshot:", place{",torch_memory=", ""}, KindReserved, account.Reserved},
+		{"workerinitmemorysnapshot:", place{"non_torch_memory=", ""}, KindOutside, account.Device},
+		{"workerrequestedmemory:", place{"workerrequestedmemory:", ""}, KindBudget, account.Process},
+		{"PeakGPUmemoryafterloadingweights:", place{"PeakGPUmemoryafterloadingweights:", ""}, KindLoadPeak, account.Device},
+		{"Freememoryafterprofiling:", place{"Freememoryafterprofiling:", ""}, KindFree, account.Device},
+		{"Freememoryafterprofiling:", place{"", "(withinrequested)"}, KindFreeOfBudget, account.Process},
+		{"first-capture", place{"", "first-capture"}, KindGraphsFirst, account.Device},
+		{"first-capture", place{"", "per-graph"}, KindGraphsEach, account.Device},
+		{"kv-cache-memory=", place{"(", ")tofitintorequested"}, KindSuggestedBudget, account.Process},
+		{"kv-cache-memory=", place{"(", ")tofullyutilize"}, KindSuggestedCard, account.Process},
+		{"Currentkvcachememoryinuseis", place{"Currentkvcachememoryinuseis", ""}, KindKVCacheAvailable, account.Process},
+		{"Loadingmodelweightstook", place{"Loadingmodelweightstook", ""}, KindWeights, account.Allocated},
+		{"Memoryprofilingresults:", place{"total_gpu_memory=", ""}, KindCapacity, account.Device},
+		{"Memoryprofilingresults:", place{"initial_memory_usage=", ""}, KindInUse, account.Device},
+		{"Memoryprofilingresults:", place{"peak_torch_memory=", ""}, KindPeakAllocated, account.Allocated},
+		{"Memoryprofilingresults:", place{"non_torch_memory=", ""}, KindNonTorch, account.Process},
+		{"Memoryprofilingresults:", place{"kv_cache_size=", ""}, KindKVCacheAvailable, account.Process},
 		{"Initialfreememory:", place{"Initialfreememory:", ""}, KindFreeAtStart, account.Device},
 		{"Initialfreememory:", place{"(util),", ""}, KindBudget, account.Process},
 		{"TotalnonKVcachememory:", place{"TotalnonKVcachememory:", ""}, KindNonKVCache, account.Process},
@@ -44,6 +64,7 @@ func vllmSays() []said {
 		{usage, place{"", "forweight"}, KindWeights, account.Allocated},
 		{usage, place{"", "forpeakactivation"}, KindPeakActivation, account.Allocated},
 		{usage, place{"", "fornon-torchmemory"}, KindNonTorch, account.Process},
+		{usage, place{"", "forconsumedmemory"}, KindConsumed, account.Process},
 		{usage, place{"", "forCUDAGraphmemory"}, KindGraphs, account.Device},
 		{budget, place{"total_gpu_memory(", ")"}, KindCapacity, account.Device},
 		{budget, place{")=", ""}, KindBudget, account.Process},
@@ -67,10 +88,17 @@ func (e *engineReader) vllm(at reading, line string) {
 			at.device = ordinal(m.number)
 		}
 	}
-	for _, s := range vllmSays() {
+	e.says(at, text, vllmSays())
+	e.freeOf(at, text)
+	e.counts(at, text)
+}
+
+// says keeps the numbers that a squashed line says by a table.
+func (e *engineReader) says(at reading, text string, table []said) {
+	for _, s := range table {
 		from := strings.Index(text, s.opening)
-		if s.opening == "KVcacheisneeded" {
-			from = min(from, 0) // its number stands before it
+		if from > 0 && s.place.before == "" {
+			from = max(0, from-mostBefore) // its number stands before it
 		}
 		if from < 0 {
 			continue
@@ -79,9 +107,10 @@ func (e *engineReader) vllm(at reading, line string) {
 			e.size(at, s.kind, s.scope, m.number, m.unit, strings.HasSuffix(s.place.before, "-"))
 		}
 	}
-	e.freeOf(at, text)
-	e.counts(at, text)
 }
+
+// mostBefore is how far before an opening a number may stand.
+const mostBefore = 64
 
 // freeOf reads the first of "(77.18/79.19 GiB)", which has the other's unit.
 func (e *engineReader) freeOf(at reading, text string) {
@@ -109,11 +138,16 @@ func (e *engineReader) counts(at reading, text string) {
 		number := after[:len(after)-len(strings.TrimLeft(after, "0123456789,"))]
 		number = strings.TrimRight(number[:min(len(number), mostDigits)], ",")
 		if found && number != "" {
-			e.keep(at, c.kind, account.Process, func(p account.Provenance) account.Figure {
-				return account.Unknown("a count of "+c.unit+", not bytes", p)
-			}, number+" "+c.unit)
+			e.count(at, c.kind, number, c.unit)
 		}
 	}
+}
+
+// count keeps a number that is not of bytes.
+func (e *engineReader) count(at reading, kind Kind, number, unit string) {
+	e.keep(at, kind, account.Process, func(p account.Provenance) account.Figure {
+		return account.Unknown("a count of "+unit+", not bytes", p)
+	}, number+" "+unit)
 }
 
 // engineOf names an engine's process: "vllm", "vllm EngineCore_DP0".
