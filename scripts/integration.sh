@@ -22,8 +22,30 @@ part() {
 	fi
 }
 
+# with_module NAME: the interpreters of FLOODMARK_TEST_TORCH, or else of PATH, that
+# have the Python module, as PATH is written.
+with_module() {
+	local python real seen=: found= candidates
+	IFS=: read -ra candidates <<<"${FLOODMARK_TEST_TORCH:-${PATH//://python3:}/python3}"
+	for python in "${candidates[@]}"; do
+		real=$(readlink -f "$(dirname "$python")")
+		if [[ $seen != *":$real:"* ]] && [ -x "$python" ] && "$python" -c "import $1" >/dev/null 2>&1; then
+			seen+=$real:
+			found+=${found:+:}$python
+		fi
+	done
+	printf %s "$found"
+}
+
 part 'pickle against Python' 'python3 -c "import pickle"' 'install Python 3 (apt-get install python3)' internal/pickle Python
 part 'a sweep on Slurm' '[ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged' 'as root, with Slurm (apt-get install --no-install-recommends slurm-wlm munge)' internal/cli Slurm
 part 'the page in Chromium' 'command -v chromium' 'install Chromium (apt-get install chromium)' internal/cli Browser
+
+torches=$(with_module torch)
+transformers=$(with_module transformers)
+FLOODMARK_TEST_TORCH=$torches part 'the probe under PyTorch' '[ -n "$FLOODMARK_TEST_TORCH" ]' \
+	'install PyTorch (pip install torch) and name its interpreter in FLOODMARK_TEST_TORCH' internal/probe PyTorch
+FLOODMARK_TEST_TORCH=$transformers part 'the probe under Transformers' '[ -n "$FLOODMARK_TEST_TORCH" ]' \
+	'pip install torch transformers accelerate, and name the interpreter in FLOODMARK_TEST_TORCH' internal/probe Transformers
 
 counts integration

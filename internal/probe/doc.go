@@ -20,11 +20,13 @@
 //     leaves no stream;
 //   - imported: from floodmark_probe import phase, trainer_callback, install;
 //   - run: python floodmark_probe.py lab --device cuda:0 …, the lab network, which
-//     exits with 2 where PyTorch or the device is missing, with 1 if it failed.
+//     exits with 2 where PyTorch or the device is missing, with 1 if it failed. Its
+//     lines go to FLOODMARK_PROBE_OUT, or to a new file that --output names. It is
+//     not run injected: it declares its phases itself.
 //
 // # Settings, all of them environment variables
 //
-//	FLOODMARK_PROBE_OUT         absolute path of an existing folder; each process creates its own stream there.
+//	FLOODMARK_PROBE_OUT         path of an existing folder; each process creates its own stream there.
 //	                            Not set: nothing is hooked and nothing is written
 //	FLOODMARK_PROBE_RUN         any text, copied into the line "process"
 //	FLOODMARK_PROBE_PHASES      0: the verifying run. No hook, no synchronize, no reset: the lines "process"
@@ -124,4 +126,27 @@
 // with --train. Its phases without --train: model_load, inputs, cold_forward (pass first), warmup (one phase
 // for all iterations; none if 0), warm_forward (pass repeat, step 1 to repeats). With it: model_load, inputs,
 // then for step 1 (first), the warm-up steps and the repeats: forward, loss, backward, optimizer_step.
+//
+// # On a GPU
+//
+// The tests put a stand-in under PyTorch that writes down the order of the calls. What only a real
+// device can show, scripts/gpu_check.sh is to run without Go:
+//
+//	python floodmark_probe.py lab --device cuda:0 --output NEW.jsonl [--train …]
+//	    a file of the lines above, and nothing where it cannot measure (status 2). The levels at the end of
+//	    model_load are those at the start of inputs, so that reading and resetting change nothing; peak ≥ start
+//	    and peak ≥ end in every phase; reserved ≥ allocated in every pair; num_ooms 0
+//	the same with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+//	    the line "device" says upper_bound
+//	the same with FLOODMARK_PROBE_BUDGET=1048576
+//	    status 3 and a line "guard" after the line "end" of model_load
+//	any program with FLOODMARK_PROBE_OUT=FOLDER and PYTHONPATH=a folder that holds the file under both names
+//	    with a graph capture in it: graph_capture has readings, the forward inside has none and the reason
+//	    stream_capture; with FLOODMARK_PROBE_SNAPSHOT=FOLDER and too large a tensor: a snapshot, and
+//	    the phase out_of_memory with its last readings; with FLOODMARK_PROBE_PHASES=0 the same program:
+//	    its peak in "exit" is not above the highest of the phases
+//
+// Each phase costs two synchronizations of each device and, without them, about 0.3 ms of a core: three
+// readings of the counters, one of the driver, two lines, and the hashes of inputs and outputs up to
+// FLOODMARK_PROBE_HASH_BYTES. A module inside a phase costs one comparison.
 package probe

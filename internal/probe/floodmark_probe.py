@@ -973,7 +973,7 @@ class Hooks:
     def forward(self, original, module, args, kwargs):
         probe = self.probe
         name, step, seen, by = self.name_forward(kwargs)
-        if name is None or self.aside(name) and not probe.is_open("evaluation"):
+        if name is None or self.aside(name):
             return original(module, *args, **kwargs)
         phase = Phase(probe, name, given(args, kwargs), step, None, seen, by, type(module).__name__)
         phase.leaf = True
@@ -1529,13 +1529,24 @@ def main(arguments):
         options = lab_options(arguments)
     except SystemExit as stop:
         return 64 if stop.code else 0
-    probe = start(path=options.output) or start(path=os.devnull)
+    if options.output and os.path.lexists(options.output):
+        complain("%s exists, and no result is overwritten" % options.output)
+        return 1
+    probe = None if options.output else start()
+    if probe is None and not options.output:
+        complain("name a new file with --output")
+        return 64
     try:
         torch, device = lab_device(options.device)
     except Impossible as error:
-        probe.stream.write("impossible", missing=error.missing, detail=short(error))
+        if probe:
+            probe.stream.write("impossible", missing=error.missing, detail=short(error))
         complain("measurement impossible: %s" % error)
         return 2
+    return run_lab(probe or start(path=options.output), torch, device, options)
+
+
+def run_lab(probe, torch, device, options):
     probe.torch, probe.counters = torch, Counters(torch, probe)
     probe.tell_torch()
     order = ["forward", "loss", "backward", "optimizer_step"] if options.train else ["cold_forward", "warmup", "warm_forward"]

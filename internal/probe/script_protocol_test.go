@@ -399,6 +399,33 @@ func TestLabGuards(t *testing.T) {
 	}
 }
 
+// Used alone, the lab writes a new file that is named, and none where it cannot measure.
+func TestLabOutput(t *testing.T) {
+	checklist.Covers(t, 114, 117)
+	there := filepath.Join(t.TempDir(), "there.jsonl")
+	if err := os.WriteFile(there, []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(t.TempDir(), "new.jsonl")
+	for _, c := range []struct {
+		output string
+		status int
+		says   string
+	}{{there, 1, "no result is overwritten"}, {missing, 2, "finds no GPU"}} {
+		r := (&run{python: pythons(t)[0], plain: true, paths: fake(t), env: []string{"FAKE_CUDA=0"},
+			args: []string{absolute(t, "floodmark_probe.py"), "lab", "--device", "cuda:0", "--output", c.output}}).start(t)
+		if r.status != c.status || !strings.Contains(r.stderr, c.says) || len(r.streams) != 0 {
+			t.Errorf("status %d, %d streams, %s; want %d and %q", r.status, len(r.streams), r.stderr, c.status, c.says)
+		}
+	}
+	if data, err := os.ReadFile(there); err != nil || string(data) != "kept" {
+		t.Errorf("the file that was there holds %q, %v", data, err)
+	}
+	if _, err := os.Lstat(missing); !os.IsNotExist(err) {
+		t.Errorf("a file was left where nothing could be measured: %v", err)
+	}
+}
+
 func TestSnapshotWhenMemoryRunsOut(t *testing.T) {
 	folder := t.TempDir()
 	program := recording + `
