@@ -54,7 +54,8 @@ func (j *job) program() error {
 	h := j.holding()
 	j.ops = &operators{m: j.machine, net: modules.New(j.machine, base, modules.Options{
 		Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: j.trains(),
-		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing,
+		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
+		Segment:       j.train.Checkpointing.Every,
 		Weight:        h.weight, Adapter: h.adapter,
 	})}
 	for _, p := range j.ops.net.Parameters() {

@@ -202,7 +202,7 @@ func (j *job) why() string {
 		return "the operators of several ranks are not modelled by this engine"
 	case len(j.in.Model.Unknown) > 0:
 		return "the model is not understood: " + j.in.Model.Unknown[0].Field
-	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing:
+	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing:
 		return "checkpointing of this kind is not modelled by this version"
 	}
 	if _, ok := j.tokens(); !ok && j.trains() {

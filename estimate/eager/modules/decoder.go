@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"slices"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -100,8 +102,8 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 		}
 	}
 	f.Set(&x, n.dropped(x, s.Manner.Dropout.Embedding))
-	for i := range s.layers {
-		f.Set(&x, n.layer(&s.layers[i], x, p))
+	for layers := range slices.Chunk(s.layers, n.segment()) {
+		f.Set(&x, n.through(layers, x, p))
 	}
 	if w := n.outside.one(model.RoleFinalNorm); w.Defined() {
 		f.Set(&x, n.norm("norm", s.layers[0].Norms[0], w, n.outside.one(model.RoleNormBias), x))

@@ -5,11 +5,23 @@ import (
 	"floodmark/model"
 )
 
-// layer runs one layer, computed again in backward where that is asked for. What
-// all layers share is among the arguments then: the checkpoint keeps it.
-func (n *Net) layer(l *layer, x torch.Tensor, p position) torch.Tensor {
-	if !n.o.Checkpointing || !n.o.Training {
-		return n.joinedBy(l, x, p)
+// segment is how many layers run at once: where they are computed again in
+// backward, those that are so together.
+func (n *Net) segment() int {
+	if n.recomputes() {
+		return max(n.o.Segment, 1)
+	}
+	return 1
+}
+
+func (n *Net) recomputes() bool { return n.o.Checkpointing && n.o.Training }
+
+// through runs layers one after another, computed again in backward where that is
+// asked for. What all layers share is among the arguments then: the checkpoint
+// keeps it.
+func (n *Net) through(layers []layer, x torch.Tensor, p position) torch.Tensor {
+	if !n.recomputes() {
+		return n.sequence(layers, x, p)
 	}
 	args := []torch.Tensor{x}
 	for _, shared := range p.list() {
@@ -25,8 +37,20 @@ func (n *Net) layer(l *layer, x torch.Tensor, p position) torch.Tensor {
 				next++
 			}
 		}
-		return n.joinedBy(l, args[0], own)
+		return n.sequence(layers, args[0], own)
 	}, args...)
+}
+
+// sequence runs layers one after another.
+func (n *Net) sequence(layers []layer, x torch.Tensor, p position) torch.Tensor {
+	if len(layers) == 1 {
+		return n.joinedBy(&layers[0], x, p)
+	}
+	f := n.m.Function(&x)
+	for i := range layers {
+		f.Set(&x, n.joinedBy(&layers[i], x, p))
+	}
+	return f.Return(x)
 }
 
 // list is what layers share, in the order in which they are given it.

@@ -44,6 +44,7 @@ type Options struct {
 	CPU           bool  // it runs on a CPU, whose fused attention takes less
 	Training      bool  // dropout is on
 	Checkpointing bool  // each layer is computed again in backward
+	Segment       int   // or so many at once; 0 is one
 	Reentrant     bool  // by the older of PyTorch's two ways
 	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do
 	Keep          int64 // positions whose logits are computed; 0 for all

@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"slices"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -35,8 +37,8 @@ func (n *Net) tower(s stack, pixels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Module("vit", &pixels)
 	x := f.Let(n.patches(s, pixels))
-	for i := range s.layers {
-		f.Set(&x, n.layer(&s.layers[i], x, position{}))
+	for layers := range slices.Chunk(s.layers, n.segment()) {
+		f.Set(&x, n.through(layers, x, position{}))
 	}
 	f.Set(&x, n.norm("layernorm", s.layers[0].Norms[0], n.outside.one(model.RoleFinalNorm), n.outside.one(model.RoleNormBias), x))
 	return f.Return(x)
