@@ -10,6 +10,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/advice"
+	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/fit"
 	"floodmark/model"
@@ -47,13 +48,14 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 			option := p.option(s, c)
 			if option.helps(v.Value) {
 				r.Options = append(r.Options, option.Option)
+				reached = reached || option.ReachesTerm || moved(option.Option, v.Value) <= 0
 			}
-			reached = reached || option.helps(v.Value) && option.ReachesTerm
 		}
 		switch {
+		case len(changes) == 0 && len(s.Reaches) > 0: // nothing of it can be changed here
 		case !s.Can(v.Term, v.Phase):
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: s.Why(v.Term, v.Phase)})
-		case !reached && len(changes) > 0:
+		case !reached:
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: "it moves nothing of it here"})
 		}
 	}
@@ -143,7 +145,12 @@ func moved(o record.Option, v fit.Value) int64 {
 	return *o.LowMovedBytes
 }
 
-func (o option) helps(v fit.Value) bool { return moved(o.Option, v) > 0 }
+// helps reports a change that lowers what stands in the way, or that leads to a
+// better answer all the same: an engine that fills its budget holds no less of it
+// when it has to keep less.
+func (o option) helps(v fit.Value) bool {
+	return moved(o.Option, v) > 0 || gravity(fit.Value(o.Verdict.Value)) < gravity(v)
+}
 
 // worth puts first what makes it fit, then what nobody can exclude, then what
 // moves most.
@@ -196,6 +203,12 @@ func (p *Prediction) values(field string) []string {
 		return []string{"flash"}
 	case field == recurrenceSetting && plain && !slices.Contains(w.Features, workload.RecurrentKernels):
 		return []string{"kernels"}
+	case field == maxLengthSetting && p.Engine.Name() == "vllm" && w.Serving == nil:
+		context, _ := w.Dimension(workload.Context)
+		generated, _ := w.Dimension(workload.Generated)
+		if total, fits := bytesize.Add(context, generated); fits && total > 0 {
+			return []string{strconv.FormatInt(total, 10)}
+		}
 	case field == engineSetting && plain:
 		return []string{"serving"}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/device"
 	"floodmark/dtype"
 	"floodmark/estimate/outside"
@@ -39,9 +40,15 @@ func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
 	return budgets
 }
 
-// devices refuses what is said to be free on a device that no rank is on.
+// devices refuses what is said to be free on a device that no rank is on, and
+// more than its card has.
 func (r Request) devices() error {
-	for index := range r.Free {
+	for index, free := range r.Free {
+		if r.Card != nil && !r.Here && !r.Card.Unified() {
+			if most, known := budget(*r.Card, r.Platform).Capacity.High(); known && free.Low() > most {
+				return &SettingsError{fmt.Errorf("%s are said to be free of %s, which has at most %s", bytesize.Format(free.Low(), bytesize.GiB), r.Card.Label(), bytesize.Format(most, bytesize.GiB))}
+			}
+		}
 		if ranks := r.Workload.Mesh.Ranks(); !r.Here && index != AnyDevice && index >= ranks {
 			return &SettingsError{fmt.Errorf("nothing runs on cuda:%d, of which it is said what is free: the %d ranks of the workload take the devices from 0 on", index, ranks)}
 		}

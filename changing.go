@@ -21,10 +21,11 @@ const (
 	attentionSetting   = "attention"
 	recurrenceSetting  = "recurrence"
 	engineSetting      = "engine"
+	maxLengthSetting   = "max_length"
 )
 
 // hintSettings is what can be changed.
-const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N"
+const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N"
 
 // set is the request with one thing changed, and all else as it is.
 func (r Request) set(field, value string) (Request, error) {
@@ -66,6 +67,15 @@ func (r Request) set(field, value string) (Request, error) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 {
 			return refused(fmt.Errorf("%q is no whole number", value))
+		}
+		if field == maxLengthSetting {
+			s := workload.Serving{}
+			if r.Workload.Serving != nil {
+				s = *r.Workload.Serving
+			}
+			s.MaxLength = n
+			r.Workload.Serving = &s
+			return r, nil
 		}
 		return r.sized(workload.Dimension(field), n)
 	}
@@ -110,7 +120,7 @@ func WhatIf(ctx context.Context, p *Prediction, setting string) (record.Change, 
 
 // changeable reports the key of a setting.
 func changeable(field string) bool {
-	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, "data_parallel", "expert_parallel"}
+	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, maxLengthSetting, "data_parallel", "expert_parallel"}
 	d := workload.Dimension(field)
 	return slices.Contains(own, field) || slices.Contains(workload.Dimensions(), d) || slices.Contains(LayoutFields(), d) && d != GPUCount
 }

@@ -95,7 +95,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	}
 	plans, err := rules(e, &r.Workload).Plan(r.Model, r.Workload.Mesh)
 	if err != nil {
-		return nil, fmt.Errorf("dividing the model: %w", err)
+		return nil, &LayoutError{Err: fmt.Errorf("dividing the model: %w", err), Runs: runnable(e, r)}
 	}
 	p := &Prediction{Request: r, Engine: e, plans: plans}
 	made, err := p.predict(ctx, r)

@@ -3,11 +3,16 @@ package floodmark
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"floodmark/account"
+	"floodmark/device"
+	"floodmark/dtype"
 	"floodmark/fit"
+	"floodmark/internal/checklist"
+	"floodmark/record"
 	"floodmark/workload"
 )
 
@@ -65,5 +70,100 @@ func TestUnifiedMemory(t *testing.T) {
 	r.Card, r.Free = &card, map[int]account.Figure{AnyDevice: account.Exact(60<<30, account.Provenance{Scope: account.Device})}
 	if v := predicted(t, r).Verdict; v.Value != fit.Fits {
 		t.Errorf("with 60 GiB free: %s %v", v.Value, v.Reasons)
+	}
+}
+
+// A card's capacity is what it reports, to the byte: no reserve, no percentage and
+// no rounding stands between it and the answer.
+func TestNoReserveByDefault(t *testing.T) {
+	checklist.Covers(t, 171, 198)
+	total := int64(24 << 30)
+	card := device.Declared(account.Exact(total, account.Provenance{Origin: account.Assumed, Scope: account.Device}))
+	r := generation(t, "")
+	r.Card = &card
+	p := predicted(t, r)
+	b := p.Budgets[0]
+	if n, exact := b.Capacity.IsExact(); !exact || n != total || b.Others.Low() != 0 {
+		t.Errorf("of %d bytes %d are counted, and %d are kept back", total, n, b.Others.Low())
+	}
+	most, _ := processPeak(p.Accounts()[0]).High()
+	for _, c := range []struct {
+		bytes int64
+		want  fit.Value
+	}{{most, fit.Fits}, {most - 1, fit.CannotTell}} {
+		card := device.Declared(account.Exact(c.bytes, account.Provenance{Origin: account.Assumed, Scope: account.Device}))
+		r.Card = &card
+		if got := predicted(t, r).Verdict.Value; got != c.want {
+			t.Errorf("on %d bytes: %s, want %s", c.bytes, got, c.want)
+		}
+	}
+}
+
+// Every figure of a record says how it was come by, and a format that is stored
+// stands apart from the one that is computed in.
+func TestOriginsAndFormats(t *testing.T) {
+	checklist.Covers(t, 31, 154)
+	r := generation(t, "")
+	r.Workload.Precision.Compute = dtype.F32
+	document := predicted(t, r).Record(record.Tool{}).(*record.Estimate)
+	if f := document.Model; f.ComputeFormat == nil || len(f.StoredFormats) == 0 || f.StoredFormats[0].Name == "" {
+		t.Errorf("formats: %+v", f)
+	}
+	for _, term := range document.Ranks[0].Terms {
+		switch account.Origin(term.Origin) {
+		case account.Calculated, account.Observed, account.Assumed, account.Fitted:
+		default:
+			t.Errorf("%s is %q", term.ID, term.Origin)
+		}
+	}
+}
+
+// What a policy of admission costs is said, and so is a workload of no sequence.
+func TestAdmissionNotes(t *testing.T) {
+	checklist.Covers(t, 197)
+	for _, c := range []struct {
+		name, want string
+		sequences  int64
+		serving    *workload.Serving
+	}{
+		{"preempt", "pays in latency", 4, &workload.Serving{MaxRequests: 8, MaxLength: 4096, Policy: workload.Preempt}},
+		{"queue", "requests wait", 4, &workload.Serving{MaxRequests: 8, Policy: workload.Queue}},
+		{"refuse", "turned away", 4, &workload.Serving{MaxLength: 4096, Policy: workload.Refuse}},
+		{"more than is admitted", "no more than 2 requests are admitted", 4, &workload.Serving{MaxRequests: 2}},
+		{"no sequence", "nothing is generated", 0, nil},
+	} {
+		w := generation(t, "").Workload
+		w.Serving, w.Inputs[0].Dimensions[workload.Sequences] = c.serving, c.sequences
+		var texts []string
+		for _, n := range admissionNotes(w.Admitted()) {
+			texts = append(texts, n.Text)
+		}
+		if !strings.Contains(strings.Join(texts, " "), c.want) {
+			t.Errorf("%s: %q does not say %q", c.name, texts, c.want)
+		}
+	}
+}
+
+// More than a card has cannot be free of it.
+func TestFreeBeyondTheCard(t *testing.T) {
+	r := generation(t, "")
+	card, err := FindCard("rtx-4090")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Card = &card
+	r.Free = map[int]account.Figure{AnyDevice: account.Exact(30<<30, account.Provenance{Scope: account.Device})}
+	var settings *SettingsError
+	if _, err := Estimate(context.Background(), r); !errors.As(err, &settings) || !strings.Contains(err.Error(), "30 GiB are said to be free") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A layout that does not divide the model names the degrees that do.
+func TestLayoutThatRuns(t *testing.T) {
+	r := seventy(t, 5, "h100-sxm5-80gb")
+	var layout *LayoutError
+	if _, err := Estimate(context.Background(), r); !errors.As(err, &layout) || !slices.Equal(layout.Runs, []int{1, 2, 4, 8, 16}) {
+		t.Errorf("%v", err)
 	}
 }

@@ -82,14 +82,16 @@ func (p *Prediction) accountOf(rank int) (account.Account, bool) {
 
 // decide judges each process beside the others and keeps the worst answer.
 func (s *Sharing) decide() {
-	worst := -1
+	worst, most := -1, int64(-1)
 	for i, p := range s.Processes {
 		b := s.Budget
 		b.Others = s.beside(i)
 		a, _ := p.accountOf(s.Device)
 		v := p.judge(p.Request.Card, []account.Account{a}, map[int]fit.Budget{s.Device: b})
-		if severity := gravity(v.Value); severity > worst {
-			worst, s.Verdict = severity, v
+		// Of equal answers that of the largest process is told.
+		severity, need := gravity(v.Value), processPeak(a).Low()
+		if severity > worst || severity == worst && need > most {
+			worst, most, s.Verdict = severity, need, v
 			if len(v.Reasons) > 0 {
 				s.Verdict.Reasons = append([]string{s.Names[i] + ": " + v.Reasons[0]}, v.Reasons[1:]...)
 			}

@@ -187,6 +187,7 @@ func solveRoom(ctx context.Context, r SolveRequest) (*Solved, error) {
 	if err != nil {
 		return nil, &SettingsError{err}
 	}
+	p.Request.Warnings = append(p.Request.Warnings, account.Warning{Code: "cache_alone", Text: "a count of caches says nothing of throughput, nor of what else the card holds"})
 	open := count
 	s.Value, s.OpenValue = &count, &open
 	if each, exact := payload.IsExact(); exact {

@@ -49,6 +49,7 @@ func generation() []Switch {
 		{ID: "recurrence", Reaches: []account.TermID{account.TermActivations, account.TermAllocatorCache},
 			Cost: "packages to install: mamba-ssm, causal-conv1d, flash-linear-attention", Not: "kernels keep the same states"},
 		{ID: "engine", Reaches: slices.Concat([]account.TermID{account.TermKVCache}, work), Cost: "another program, with kernels of its own"},
+		{ID: "max_length", Reaches: []account.TermID{account.TermKVCache}, Cost: "longer requests are turned away"},
 		{ID: "cache", Reaches: []account.TermID{account.TermKVCache, account.TermAllocatorCache, account.TermTemporaries},
 			Cost: "latency: the cache crosses the bus at each step", Check: "main memory holds it (--host-capacity)"},
 		{ID: "sequences", Reaches: slices.Concat(kept, work), Cost: "throughput: fewer at a time", Not: "it changes nothing of what is loaded"},

@@ -1,8 +1,13 @@
 package dtype
 
-import "testing"
+import (
+	"testing"
+
+	"floodmark/internal/checklist"
+)
 
 func TestSize(t *testing.T) {
+	checklist.Covers(t, 173)
 	for _, c := range []struct {
 		format Format
 		shape  []int64

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"floodmark/account"
+	"floodmark/internal/checklist"
 )
 
 const gib = int64(1) << 30
@@ -30,6 +31,7 @@ func card(low, high int64) Budget {
 }
 
 func TestDecide(t *testing.T) {
+	checklist.Covers(t, 171)
 	exact := func(n int64) account.Figure {
 		return process(func(p account.Provenance) account.Figure { return account.Exact(n, p) })
 	}
@@ -69,6 +71,7 @@ func TestDecide(t *testing.T) {
 
 // Two cards are never one pool: the rank that does not fit decides.
 func TestWorstRankDecides(t *testing.T) {
+	checklist.Covers(t, 156, 157)
 	small := process(func(p account.Provenance) account.Figure { return account.Exact(10*gib, p) })
 	large := process(func(p account.Provenance) account.Figure { return account.Exact(30*gib, p) })
 	budgets := map[int]Budget{0: card(24*gib, 24*gib), 1: card(24*gib, 24*gib)}
@@ -84,6 +87,7 @@ func TestWorstRankDecides(t *testing.T) {
 }
 
 func TestFailedRunIsALowerBound(t *testing.T) {
+	checklist.Covers(t, 131)
 	a := oneRank(0, process(func(p account.Provenance) account.Figure { return account.Exact(gib, p) }))
 	a.Phases[0].Failed = "CUDA out of memory"
 	if got := Decide(Measured, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != CannotTell {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"floodmark"
 	"floodmark/device"
@@ -129,6 +131,10 @@ func errorRecord(err error, tool record.Tool) (*record.Error, int) {
 	var name *device.NameError
 	if errors.As(err, &name) {
 		r.Hint = record.Text(name.Hint())
+	}
+	var runs *floodmark.LayoutError
+	if errors.As(err, &runs) && len(runs.Runs) > 0 {
+		r.Hint = record.Text(fmt.Sprintf("tensor_parallel can be %s here", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(runs.Runs)), ", "), "[]")))
 	}
 	switch {
 	case errors.Is(err, record.ErrExists):

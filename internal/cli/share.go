@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"floodmark"
@@ -12,6 +14,9 @@ const maxShared = 64
 
 // share decides several workloads on one device.
 func (s *session) share(cmd *cobra.Command, o *estimateOptions, args []string) (*record.Estimate, error) {
+	if o.card == everyCard {
+		return nil, &usageError{err: errors.New("--share is of one card, and --card all asks for every card")}
+	}
 	index, err := deviceIndex("--share", o.share)
 	if err != nil {
 		return nil, err

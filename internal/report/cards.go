@@ -91,6 +91,10 @@ func shared(b *strings.Builder, d record.Shared, s Style) {
 	}
 	g.row("together", total.number(unit), "", "at most the sum of the peaks, at least one peak beside what the others keep: nobody declared when each of them peaks")
 	b.WriteString(g.render(s))
+	if d.Card != nil {
+		b.WriteString("\n")
+		bars(b, "device", []barRow{{name: d.Device, need: total, has: quantity{d.Card.UsableBytes, d.Card.UsableLowBytes, d.Card.UsableHighBytes}, where: "one process or several"}}, s)
+	}
 }
 
 // matrix is a grid of answers over two dimensions.

@@ -55,15 +55,24 @@ func next(o record.Option, phase string, u bytesize.Unit, s Style) string {
 	answer := words(o.Verdict.Value)
 	switch low := o.Verdict.HeadroomLowBytes; {
 	case o.ShortBytes != nil:
-		answer = "short of " + fixed(*o.ShortBytes, u)
+		answer = "short of " + s.visible(*o.ShortBytes, u)
 	case o.Verdict.Value == "cannot_tell" && low != nil && *low < 0:
-		answer = "may lack " + fixed(-*low, u)
+		answer = "may lack " + s.visible(-*low, u)
 	}
 	answer = s.verdict(o.Verdict.Value, answer)
 	if o.Verdict.Value != "fits" && o.Verdict.Phase != nil && *o.Verdict.Phase != phase {
 		answer += " in " + *o.Verdict.Phase
 	}
 	return answer
+}
+
+// visible is a number in the table's unit, or with its own where it is too little
+// to be seen in that.
+func (s Style) visible(n int64, u bytesize.Unit) string {
+	if text := fixed(n, u); n == 0 || strings.Trim(text, "0.") != "" {
+		return text
+	}
+	return bytesize.Format(n, bytesize.Suggest(n))
 }
 
 // useless lists what does not reach the term, those with one reason together.

@@ -42,10 +42,12 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue != *solution.Value {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf(open, bytesize.Group(*solution.OpenValue))))
 	}
-	if solution.RoomBytes == nil {
-		b.WriteString("\n")
-		estimate(b, &d.Estimate, s)
+	if solution.RoomBytes != nil {
+		warnings(b, d.Warnings, s)
+		return
 	}
+	b.WriteString("\n")
+	estimate(b, &d.Estimate, s)
 }
 
 // solvedFor is the model, and the room or card that it is to fit in.

@@ -1,0 +1,30 @@
+package floodmark
+
+import (
+	"slices"
+
+	"floodmark/estimate"
+)
+
+// LayoutError is a layout that the software does not run.
+type LayoutError struct {
+	Err  error
+	Runs []int // degrees of tensor parallelism that do, with all else as it is
+}
+
+func (e *LayoutError) Error() string { return e.Err.Error() }
+func (e *LayoutError) Unwrap() error { return e.Err }
+
+// runnable lists the degrees of tensor parallelism up to mostTensor that divide a
+// model.
+func runnable(e estimate.Engine, r Request) []int {
+	const mostTensor = 16
+	var list []int
+	for n := 1; n <= mostTensor; n++ {
+		r.Workload.Mesh.TensorParallel = n
+		if _, err := rules(e, &r.Workload).Plan(r.Model, r.Workload.Mesh); err == nil {
+			list = append(list, n)
+		}
+	}
+	return slices.Clip(list)
+}
