@@ -12,7 +12,10 @@ type LayoutError struct {
 	Runs []int // degrees of tensor parallelism that do, with all else as it is
 }
 
+// Error is the rule that is broken.
 func (e *LayoutError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error of package parallel.
 func (e *LayoutError) Unwrap() error { return e.Err }
 
 // runnable lists the degrees of tensor parallelism up to mostTensor that divide a
