@@ -22,6 +22,7 @@ type ProgramRequest struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
+	Trial    measurement.Trial
 	NoPhases bool   // the verifying run: no phase is delimited
 	Steps    int    // delimit phases in so many optimizer steps; 0 for all of them
 	Snapshot string // folder for a memory snapshot when memory runs out
@@ -80,7 +81,7 @@ func Measure(r ProgramRequest) (*Measured, error) {
 	cards := machine.Open(context.Background())
 	defer cards.Close()
 	program := probe.Program{Args: r.Args, Env: r.Environment, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr}
-	m, err := probe.Measure(spool, program, probe.Settings{NoPhases: r.NoPhases, Steps: r.Steps, Snapshot: r.Snapshot, Budget: r.Budget, First: r.First, Outside: cards})
+	m, err := probe.Measure(spool, program, probe.Settings{NoPhases: r.NoPhases, Steps: r.Steps, Snapshot: r.Snapshot, Budget: r.Budget, First: r.First, Trial: r.Trial, Outside: cards})
 	if err != nil {
 		spool.Remove()
 		return nil, err

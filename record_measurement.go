@@ -19,7 +19,7 @@ func (e measurementEvidence) Accounts() []account.Account { return e.measurement
 func (e measurementEvidence) Record(tool record.Tool) any {
 	m := e.measurement
 	r := &record.Measurement{
-		Head:        record.Head{Envelope: record.NewEnvelope(record.KindMeasurement, tool, m.Warnings)},
+		Head:        record.Head{Envelope: record.NewEnvelope(record.KindMeasurement, tool, m.Warnings), Trial: trialRecord(m.Trial)},
 		Subject:     string(m.Subject),
 		Complete:    m.Complete(),
 		Environment: measuredEnvironment(m.Environment),
@@ -39,6 +39,10 @@ func (e measurementEvidence) Record(tool record.Tool) any {
 		r.Phases = append(r.Phases, measuredPhase(p))
 	}
 	return r
+}
+
+func trialRecord(t measurement.Trial) record.Trial {
+	return record.Trial{Model: record.Text(t.Model), Revision: record.Text(t.Revision), Code: record.Text(t.Code), InputSet: record.Text(t.InputSet), Seed: t.Seed}
 }
 
 // positive is a pointer to n, or null for 0, which says that nobody knows.

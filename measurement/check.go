@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"fmt"
+	"strings"
 
 	"floodmark/account"
 )
@@ -58,6 +59,9 @@ func (m *Measurement) Check() {
 		m.Warnings = append(m.Warnings, contradictions(p)...)
 	}
 	m.Warnings = append(m.Warnings, m.absent()...)
+	if lacks := m.Trial.lacks(); m.Subject == Program && len(lacks) > 0 {
+		m.Warnings = append(m.Warnings, account.Warning{Code: "not_recorded", Text: "not recorded of this trial: " + strings.Join(lacks, ", ") + " (--trial model=…, revision=…, input_set=…, seed=…)"})
+	}
 	for _, w := range []*account.Warning{m.notCold(), m.noUpdate(), m.noDevice()} {
 		if w != nil {
 			m.Warnings = append(m.Warnings, *w)

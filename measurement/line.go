@@ -56,6 +56,7 @@ type line struct {
 	Batch      int64  `json:"batch"`
 	Context    int64  `json:"context"`
 	Width      int64  `json:"width"`
+	Seed       *int64 `json:"seed"`
 	Warmup     *int   `json:"warmup"`
 	Repeats    *int   `json:"repeats"`
 	EmptyCache *bool  `json:"empty_cache_between_repeats"`

@@ -21,12 +21,33 @@ const (
 // Measurement is one run: what was read of it, and how it ended.
 type Measurement struct {
 	Subject     Subject
+	Trial       Trial
 	Environment Environment
 	Policy      Policy
 	Ranks       []Rank
 	Phases      []Phase // in the order in which they began, rank by rank
 	Outcome     Outcome
 	Warnings    []account.Warning
+}
+
+// Trial says which work was measured; what is empty was not recorded.
+type Trial struct {
+	Model, Revision, Code, InputSet string
+	Seed                            *int64
+}
+
+// lacks names what of a trial was not recorded.
+func (t Trial) lacks() []string {
+	var list []string
+	for _, field := range []struct {
+		name  string
+		known bool
+	}{{"model or code", t.Model != "" || t.Code != ""}, {"revision", t.Revision != ""}, {"input set", t.InputSet != ""}, {"seed", t.Seed != nil}} {
+		if !field.known {
+			list = append(list, field.name)
+		}
+	}
+	return list
 }
 
 // Environment is what the measured process said of itself. Empty is not known.

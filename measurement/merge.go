@@ -61,6 +61,7 @@ func (m *Measurement) add(s *Stream, replaced bool) {
 		m.Policy.Instrumented = false
 	}
 	if lab := s.Lab; lab != nil {
+		m.Trial = Trial{Model: "the lab's network", InputSet: "synthetic", Seed: lab.Seed}
 		m.Policy.Warmup, m.Policy.Repeats, m.Policy.EmptyCache = lab.Warmup, lab.Repeats, lab.EmptyCache
 	}
 	for _, w := range s.Warnings {

@@ -44,6 +44,7 @@ type LabArguments struct {
 	Batch, Context, Width int64
 	Warmup, Repeats       *int
 	EmptyCache            *bool
+	Seed                  *int64
 }
 
 // Impossible says why nothing can be measured: Missing is pytorch, cuda or
@@ -214,7 +215,7 @@ func (s *reading) device(l *line) {
 func (s *reading) remark(l *line) {
 	switch l.Type {
 	case "lab":
-		s.Lab = &LabArguments{l.Batch, l.Context, l.Width, l.Warmup, l.Repeats, l.EmptyCache}
+		s.Lab = &LabArguments{l.Batch, l.Context, l.Width, l.Warmup, l.Repeats, l.EmptyCache, l.Seed}
 	case "impossible":
 		s.Impossible = &Impossible{l.Missing, l.Detail}
 	case "guard":

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +25,7 @@ type measureOptions struct {
 	program floodmark.ProgramRequest
 	budget  string
 	first   []string
+	trial   []string
 	quiet   bool
 }
 
@@ -33,7 +36,7 @@ func labFlags() []string {
 }
 
 func programFlags() []string {
-	return []string{"no-phases", "steps", "snapshot-on-oom", "budget", "first", "quiet"}
+	return []string{"no-phases", "steps", "snapshot-on-oom", "budget", "first", "trial", "quiet"}
 }
 
 func newMeasure(s *session) *cobra.Command {
@@ -85,6 +88,7 @@ func (o *measureOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.program.Snapshot, "snapshot-on-oom", "record allocations, and write a snapshot into this `folder` when memory runs out")
 	textFlag(f, &o.budget, "budget", "`bytes` on each device (80GiB): stop as soon as they cannot hold")
 	textsFlag(f, &o.first, "first", "save or evaluation: a Trainer does it `once` after its first step")
+	textsFlag(f, &o.trial, "trial", "which work this is, as `field`=value: model, revision, code, input_set or seed; may be given several times")
 	f.BoolVar(&o.quiet, "quiet", false, "print no report after the program; an error still is one")
 }
 
@@ -155,6 +159,9 @@ func (s *session) measureProgram(o *measureOptions, args []string) error {
 	if r.First, err = firstOf(o.first); err != nil {
 		return err
 	}
+	if r.Trial, err = trialOf(o.trial); err != nil {
+		return err
+	}
 	if o.budget != "" {
 		if r.Budget, err = memorySize(o.budget); err != nil {
 			return ofFlag("--budget", err)
@@ -183,6 +190,30 @@ func firstOf(words []string) (string, error) {
 		list += w
 	}
 	return list, nil
+}
+
+// trialOf reads which work is measured.
+func trialOf(words []string) (measurement.Trial, error) {
+	var t measurement.Trial
+	fields := map[string]*string{"model": &t.Model, "revision": &t.Revision, "code": &t.Code, "input_set": &t.InputSet}
+	for _, w := range words {
+		name, value, found := strings.Cut(w, "=")
+		switch {
+		case !found || value == "":
+			return t, ofFlag("--trial", fmt.Errorf("%.80q is not field=value", w))
+		case name == "seed":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return t, ofFlag("--trial", fmt.Errorf("the seed %.80q is not a whole number", value))
+			}
+			t.Seed = &n
+		case fields[name] == nil:
+			return t, ofFlag("--trial", fmt.Errorf("%.80q is none of model, revision, code, input_set, seed", name))
+		default:
+			*fields[name] = value
+		}
+	}
+	return t, nil
 }
 
 func (s *session) run(r floodmark.ProgramRequest, quiet bool) (status int, err error) {

@@ -12,11 +12,12 @@ import (
 
 // Settings are what a program is measured with.
 type Settings struct {
-	NoPhases bool          // the verifying run
-	Steps    int           // delimit phases in so many optimizer steps; 0 for all
-	Snapshot string        // folder for a snapshot when memory runs out
-	Budget   int64         // stop where so many bytes cannot hold; 0 for none
-	First    string        // save, evaluation: run them once after the first step
+	NoPhases bool   // the verifying run
+	Steps    int    // delimit phases in so many optimizer steps; 0 for all
+	Snapshot string // folder for a snapshot when memory runs out
+	Budget   int64  // stop where so many bytes cannot hold; 0 for none
+	First    string // save, evaluation: run them once after the first step
+	Trial    measurement.Trial
 	Outside  device.Reader // nil where nobody can be asked
 }
 
@@ -51,6 +52,7 @@ func Measure(spool *Spool, p Program, s Settings) (*measurement.Measurement, err
 	if s.NoPhases {
 		m.Policy.Instrumented = false
 	}
+	m.Trial = s.Trial
 	m.Check()
 	return m, nil
 }
