@@ -6,8 +6,8 @@ package workload
 // prompt; where no input generates, all of it is prompt.
 func (w Workload) Admitted() Workload {
 	s := w.Serving
-	if s == nil || w.Operation != Generation {
-		return w
+	if s == nil || w.Operation != Generation || s.Budget != nil {
+		return w // with a budget they are what the engine schedules by, and more may wait
 	}
 	dimensions := map[Dimension]int64{}
 	if s.MaxRequests > 0 {
@@ -42,7 +42,7 @@ const AdmissionInput = "admission: max_requests, max_length"
 // Unadmitted is the workload without what its admission says of a dimension,
 // for one that is asked for other values of it.
 func (w Workload) Unadmitted(d Dimension) Workload {
-	if w.Serving == nil {
+	if w.Serving == nil || w.Serving.Budget != nil {
 		return w
 	}
 	s := *w.Serving

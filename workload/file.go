@@ -48,6 +48,7 @@ type document struct {
 	Cache     string               `yaml:"cache"`
 	Residents []residentYAML       `yaml:"residents"`
 	Admission *admissionYAML       `yaml:"admission"`
+	Serving   *servingYAML         `yaml:"serving"`
 	Features  []string             `yaml:"features"`
 	Phases    []string             `yaml:"phases"`
 	GPU       string               `yaml:"gpu"`
@@ -112,7 +113,7 @@ func ReadFile(src source.Source) (*File, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := decoder.Decode(&d); err != nil {
 		return nil, (&source.FormatError{File: src.Name(), Offset: -1, Msg: "is not a workload file", Err: plain(err)}).
-			WithHint("its keys are model, operation, engine, inputs, precision, training, layout, cache, residents, admission, features, phases, gpu, platform, capacity, free and host_capacity")
+			WithHint("its keys are model, operation, engine, inputs, precision, training, layout, cache, residents, admission, serving, features, phases, gpu, platform, capacity, free and host_capacity")
 	}
 	if err := decoder.Decode(&document{}); !errors.Is(err, io.EOF) {
 		return nil, source.InField(src.Name(), "", "holds a second document after ---").WithHint("write one workload a file")
@@ -200,6 +201,7 @@ func (d document) file(name string) (*File, error) {
 		w.Serving = &Serving{MaxRequests: int64(a.MaxRequests), MaxLength: int64(a.MaxLength),
 			Policy: choose(&c, "admission.policy", Policy(a.Policy), []Policy{Refuse, Queue, Preempt})}
 	}
+	d.Serving.onto(&c, w)
 	w.Host = c.bytes("host_capacity", d.Host)
 	w.Inputs = c.inputs(d.Inputs)
 	return f, c.err

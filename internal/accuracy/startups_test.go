@@ -13,6 +13,7 @@ import (
 	"floodmark/account"
 	"floodmark/fit"
 	"floodmark/parallel"
+	"floodmark/workload"
 )
 
 // The facts are those of package vllm, whose tables they are.
@@ -249,5 +250,51 @@ func TestTrialRunSabotage(t *testing.T) {
 		if misses(rest...) == 0 {
 			t.Errorf("without %s no start misses", all[i])
 		}
+	}
+}
+
+// An engine that fills its budget is asked to hold the measured tokens divided by
+// 0.90, 0.95 and 0.99, which it must never be said to do, and by 1.10 and 1.25,
+// which it should.
+func TestStartupsHold(t *testing.T) {
+	type tally struct{ fits, refused, all int }
+	counts := map[float64]*tally{}
+	for _, s := range kept(startups(t)) {
+		if s.Pipeline > 1 {
+			continue
+		}
+		limit := predicted(t, s).Capacity
+		if fixed, exact := limit.FixedBytesPerSequence.IsExact(); !exact || fixed > 0 {
+			continue // tokens are no measure where a sequence takes blocks of a fixed number
+		}
+		for _, factor := range []float64{0.90, 0.95, 0.99, 1.10, 1.25} {
+			const length = 1024
+			sequences := int64(math.Ceil(float64(s.Tokens) / factor / length))
+			v := predicted(t, s, func(r *floodmark.Request) {
+				r.Workload.Inputs = []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: length, workload.Generated: 0, workload.Sequences: sequences}}}
+			}).Verdict
+			if counts[factor] == nil {
+				counts[factor] = &tally{}
+			}
+			counts[factor].all++
+			switch v.Value {
+			case fit.Fits:
+				counts[factor].fits++
+				if factor < 1 {
+					t.Errorf("%s is said to hold its tokens divided by %g", s, factor)
+				}
+			case fit.DoesNotFit:
+				counts[factor].refused++
+				if factor > 1 {
+					t.Errorf("%s is said not to hold its tokens divided by %g: %v", s, factor, v.Reasons)
+				}
+			}
+		}
+	}
+	for factor, c := range counts {
+		t.Logf("divided by %g: %d of %d fit, %d refused", factor, c.fits, c.all, c.refused)
+	}
+	if c := counts[1.25]; c.all-c.fits > c.all/5 {
+		t.Errorf("%d of %d are not said to hold their tokens divided by 1.25", c.all-c.fits, c.all)
 	}
 }
