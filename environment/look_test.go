@@ -181,6 +181,7 @@ func TestSelected(t *testing.T) {
 
 // The backend is PyTorch's own word, or follows from the raw settings.
 func TestAllocator(t *testing.T) {
+	checklist.Covers(t, 71)
 	cuda := func(version, word string) Torch { return Torch{Version: version, CUDA: "12.8", Allocator: word} }
 	for _, c := range []struct {
 		name                  string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"floodmark/internal/checklist"
 )
 
 // pythons are the real interpreters to try: those of FLOODMARK_TEST_PYTHONS, else
@@ -80,6 +82,7 @@ func ask(t *testing.T, environ []string, check func(t *testing.T, p Python)) {
 // What is installed is found without importing it, and PyTorch's own word counts
 // where it can be imported. Nothing is written beside it.
 func TestPythonFinds(t *testing.T) {
+	checklist.Covers(t, 3, 4, 123)
 	environ := packages(t, map[string]string{
 		"torch/__init__.py":                        standIn,
 		"torch/version.py":                         versionFile,

@@ -14,15 +14,15 @@ func newEnvironment(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "environment",
 		Short: "Which cards, whose memory, driver, Python, PyTorch, backend and allocator settings",
-		Long: `Says what programs run on here: each card by number and UUID, as programs name
-it under the variables that are set, whose memory it has, how much of it is free
-now and who holds the rest; the driver, Python, PyTorch and its backend, the
+		Long: `Says what programs run on here: each card by UUID and as programs number it
+under the variables that are set, whose memory it has, how much is free now
+and who holds the rest; the driver, Python, PyTorch and its backend, the
 allocator's settings, and the versions of extensions.
 
-It only looks: it creates no context on a card, and allocates nothing there. With
---init a process of its own makes one context and gives it up again, so that its
-cost is measured. What cannot be asked is unknown, with the reason, and no error:
-a machine without a GPU or PyTorch has an environment too.`,
+It only looks: it creates no context on a card and allocates nothing there.
+With --init a process of its own makes one context and gives it up again, so
+that its cost is measured. What cannot be asked is unknown, with the reason,
+and is no error: a machine without a GPU or PyTorch has an environment too.`,
 		Example: `  floodmark environment
   floodmark environment --device cuda:0 --python .venv/bin/python --json
   floodmark environment --init`,

@@ -16,7 +16,7 @@ import (
 // NVML is a library that says what the file "scenario" beside it says, and their
 // Python and nvidia-smi are scripts.
 func TestEnvironmentScripts(t *testing.T) {
-	checklist.Covers(t, 4, 18, 113, 121, 126, 158, 170, 172)
+	checklist.Covers(t, 4, 18, 23, 113, 121, 126, 158, 170, 172)
 	library := fakenvml.Build(t, "")
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/environment",
