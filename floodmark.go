@@ -137,13 +137,13 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 // Engines lists the names of engines that a workload may give. What serves
 // models by rules of its own is taken for serving in general, with a warning.
 func Engines() []string {
-	return []string{"eager", "transformers", "autoawq", "autogptq", "serving", "vllm", "sglang", "tensorrt_llm", "tgi"}
+	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "serving", "vllm", "sglang", "tensorrt_llm", "tgi"}
 }
 
 // engine is the one that the workload names, else plain PyTorch.
 func engine(w workload.Workload) (estimate.Engine, error) {
 	switch w.Engine.Name {
-	case "", "eager", "transformers", "autoawq", "autogptq":
+	case "", "eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq":
 		if trains(w.Operation) {
 			return training.Engine{}, nil
 		}

@@ -70,6 +70,7 @@ type trainingYAML struct {
 	Autocast       string          `yaml:"autocast"`
 	ZeroGrad       string          `yaml:"zero_grad"`
 	Checkpointing  string          `yaml:"checkpointing"`
+	Attention      string          `yaml:"attention"`
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
@@ -110,6 +111,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		Reset:        choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
 		Accumulation: c.atLeast("training.accumulation", d.Accumulation, 0),
 		InBackward:   d.InBackward,
+		Attention:    choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
 		Resume:       choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
 	}
 	var err error

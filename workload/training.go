@@ -16,7 +16,10 @@ type Train struct {
 	// Reset is what the loop does with gradients after a step.
 	Reset         GradientReset
 	Checkpointing Checkpointing
-	Accumulation  int64 // micro-batches of one step; 0 and 1 are one
+	// Attention is the implementation that the loader was asked for: "sdpa" where
+	// nobody said, or "eager".
+	Attention    string
+	Accumulation int64 // micro-batches of one step; 0 and 1 are one
 	// InBackward says that each parameter is updated as soon as its gradient is
 	// there, and its gradient freed (optimizer_in_backward).
 	InBackward bool

@@ -18,6 +18,8 @@ type operators struct {
 	net   *modules.Net
 	batch modules.Batch
 	loss  torch.Tensor // the loop's name for it, which lives until it is bound again
+	// beforeLoss is called when the logits are there and their loss is not.
+	beforeLoss func()
 }
 
 // newMachine is a process on the card under the rank.
@@ -52,12 +54,18 @@ func (j *job) program() error {
 		return err
 	}
 	h := j.holding()
-	j.ops = &operators{m: j.machine, net: modules.New(j.machine, base, modules.Options{
-		Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: j.trains(),
+	j.ops = &operators{m: j.machine, beforeLoss: func() {}}
+	j.ops.net = modules.New(j.machine, base, modules.Options{
+		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
 		Segment:       j.train.Checkpointing.Every,
 		Weight:        h.weight, Adapter: h.adapter,
-	})}
+		BeforeLoss: func() { j.ops.beforeLoss() },
+	})
+	if why := j.ops.net.Unsupported(); why != "" {
+		j.ops = nil
+		return &programError{why}
+	}
 	for _, p := range j.ops.net.Parameters() {
 		name, role := "adapter", model.RoleOther
 		if len(p.Of) > 0 {
@@ -69,6 +77,20 @@ func (j *job) program() error {
 	}
 	return nil
 }
+
+// attention is the implementation of the scores.
+func (j *job) attention() modules.Attention {
+	if j.train.Attention == "eager" {
+		return modules.Eager
+	}
+	return modules.SDPA
+}
+
+// programError says why a model has no program.
+type programError struct{ why string }
+
+// Error is the reason.
+func (e *programError) Error() string { return e.why }
 
 // unpacked is the model with the matrices that packed ones stand for.
 func (j *job) unpacked() (*model.Model, error) {

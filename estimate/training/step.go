@@ -69,6 +69,11 @@ func (j *job) tokens() (int64, bool) {
 // ones the first makes the gradients, and the others run beside them.
 func (j *job) microBatch(n, micro int, makes bool) {
 	if j.ops != nil {
+		defer j.foreign(len(j.tl.Phases))
+		j.ops.beforeLoss = func() {
+			j.finish()
+			j.begin(account.PhaseLoss, n, micro)
+		}
 		j.microSpan(account.PhaseForward, n, micro, j.forward)
 		j.microSpan(account.PhaseBackward, n, micro, func() {
 			j.machine.Backward(j.ops.loss)
@@ -86,6 +91,33 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		}
 	})
 	j.unpredicted(from, len(j.tl.Phases)-1)
+}
+
+// foreign leaves the operators of software that has modules of its own without a
+// most: those of transformers stand for the least.
+func (j *job) foreign(from int) {
+	whose := j.in.Workload.Engine.Name
+	switch whose {
+	case "", "eager", "transformers":
+		if whose = ""; besideCheckpoint(j.in.Model.Type) {
+			whose = "code beside the checkpoint"
+		}
+	}
+	if whose != "" {
+		p := requested(operatorFormula)
+		j.bound(j.term(account.TermActivations, account.CategoryActivation, p), from, int32(len(j.tl.Phases)-1),
+			account.Unknown("the modules of "+whose+" are its own, and those of transformers stand for the least of them", p))
+	}
+}
+
+// besideCheckpoint reports a model_type whose class is no part of transformers:
+// its code lies beside the checkpoint (trust_remote_code).
+func besideCheckpoint(modelType string) bool {
+	switch modelType {
+	case "qwen", "chatglm", "internlm", "internlm2", "baichuan", "xverse", "exaone", "minicpm":
+		return true
+	}
+	return false
 }
 
 // autocast is the copies that torch.autocast keeps of the matrices that require
@@ -186,6 +218,8 @@ func (j *job) unpredicted(from, to int) {
 // why is the reason for which the operators of the model are not predicted.
 func (j *job) why() string {
 	switch {
+	case j.without != "":
+		return j.without
 	case j.has(workload.TorchCompile):
 		return "torch.compile fuses and reorders operators, which is not modelled"
 	case j.has(workload.FP8Compute):

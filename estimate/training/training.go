@@ -27,14 +27,26 @@ func (Engine) Formulas() []account.Formula { return Formulas() }
 
 // Estimate lays out the timeline of one rank. It fails where a format that the
 // work needs is not declared, and where packed weights would be trained.
-func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+func (e Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+	r, fault, err := e.estimate(in, "")
+	if fault != nil {
+		// A program that does not run predicts nothing; what is declared still holds.
+		r, _, err = e.estimate(in, "the operators of this model are not predicted: "+fault.Error())
+	}
+	return r, err
+}
+
+// estimate lays out the timeline. A fault is one of the model's program; with a
+// reason, none is run.
+func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fault, err error) {
 	j := newJob(in)
+	j.without = without
 	if err := j.check(); err != nil {
-		return estimate.Result{}, err
+		return r, nil, err
 	}
 	j.surroundings()
 	if err := j.load(); err != nil {
-		return estimate.Result{}, err
+		return r, err, nil
 	}
 	switch in.Workload.Operation {
 	case workload.Evaluation:
@@ -48,10 +60,10 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	}
 	j.outlast()
 	if _, err := j.machine.Timeline(); err != nil {
-		return estimate.Result{}, fmt.Errorf("running the model's operators: %w", err)
+		return r, err, nil
 	}
 	j.prune()
-	return estimate.Result{Timeline: j.tl}, nil
+	return estimate.Result{Timeline: j.tl}, nil, nil
 }
 
 // job is a timeline in the making.
@@ -66,7 +78,8 @@ type job struct {
 	// optimizers are those that the machine steps, by the first of their
 	// parameters.
 	optimizers map[*parameter]*torch.Optimizer
-	tables     int // of 8-bit states, which are made once
+	without    string // why no operators are run, where that is known before
+	tables     int    // of 8-bit states, which are made once
 	// caches says that the allocator may cache what is not predicted.
 	caches bool
 }
@@ -193,17 +206,25 @@ func (j *job) span(p account.PhaseID, step int, work func()) { j.microSpan(p, st
 
 // microSpan is a phase of one micro-batch of a step.
 func (j *job) microSpan(p account.PhaseID, step, micro int, work func()) {
-	i := len(j.tl.Phases)
-	ended := 0
+	j.begin(p, step, micro)
+	work()
+	j.finish()
+}
+
+// begin starts a phase where the events stand. What lies between two phases is of
+// neither.
+func (j *job) begin(p account.PhaseID, step, micro int) {
+	i, ended := len(j.tl.Phases), 0
 	if i > 0 {
 		ended = j.tl.Phases[i-1].Last
 	}
 	j.machine.Phase(p, step)
 	if i > 0 {
-		j.tl.Phases[i-1].Last = ended // what lies between two phases is of neither
+		j.tl.Phases[i-1].Last = ended
 	}
 	j.tl.Phases[i].Micro = micro
 	j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.Mark, Alloc: uint32(i)})
-	work()
-	j.tl.Phases[i].Last = len(j.tl.Events)
 }
+
+// finish ends the phase that was begun last.
+func (j *job) finish() { j.tl.Phases[len(j.tl.Phases)-1].Last = len(j.tl.Events) }

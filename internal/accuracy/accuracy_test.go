@@ -53,6 +53,11 @@ func TestOracleTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = append(rows, reports...)
+	trained, err := Training()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, trained...)
 	for i := range rows {
 		// Temporary folders have random names, which no row may keep.
 		rows[i].Why = withoutPaths(rows[i].Why)

@@ -18,6 +18,9 @@ func Markdown(tables []Table, causes []Cause) string {
 	}
 	for _, t := range tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. Source: %s.\n\n", t.Name, t.About, t.Source)
+		if t.Name == trainingTable {
+			b.WriteString(scoreOf(t.Rows).String() + "\n\n")
+		}
 		b.WriteString("| name | quantity | published | here | difference | cause |\n| --- | --- | ---: | ---: | ---: | --- |\n")
 		for _, r := range t.Rows {
 			b.WriteString(line(r, causes))

@@ -60,6 +60,9 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	}
 	m.AsLogits(logits)
 	if b.Labels.Defined() {
+		if n.o.BeforeLoss != nil {
+			n.o.BeforeLoss()
+		}
 		loss = f.Let(n.causalLoss(logits, b.Labels))
 	}
 	return f.Return2(logits, loss)

@@ -49,6 +49,9 @@ type Options struct {
 	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do
 	Keep          int64 // positions whose logits are computed; 0 for all
 	Padded        bool  // the batch has a mask of padding
+	// BeforeLoss is called when the logits are there and their loss is not; nil for
+	// nothing.
+	BeforeLoss func()
 	// Weight says how each tensor is held; nil: in the model's own format, all
 	// trained or none.
 	Weight func(model.Tensor) Weight

@@ -1,0 +1,252 @@
+package accuracy
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"floodmark"
+	"floodmark/account"
+	"floodmark/internal/source"
+	"floodmark/workload"
+)
+
+//go:embed training.yaml
+var trainingYAML []byte
+
+// trainingModels is where the configurations of the measured models lie.
+const trainingModels = "testdata/models"
+
+// measuredRun is a published measurement of training on one card, and the
+// workload that was measured as far as its source says it.
+type measuredRun struct {
+	ID       string  `yaml:"id"`
+	Field    string  `yaml:"field"`
+	Value    float64 `yaml:"value"`
+	Unit     int64   `yaml:"unit"` // bytes of one
+	Scope    string  `yaml:"scope"`
+	Phase    string  `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	Model    string  `yaml:"model"`
+	Workload string  `yaml:"workload"` // as a workload file
+	Why      string  `yaml:"why"`      // nothing is predicted, because
+}
+
+// trainingRuns are the rows that count.
+func trainingRuns() ([]measuredRun, error) {
+	var runs []measuredRun
+	if err := yaml.UnmarshalWithOptions(trainingYAML, &runs, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("training.yaml: %w", err)
+	}
+	return runs, nil
+}
+
+// Training predicts every measured run at its own counter.
+func Training() ([]Row, error) {
+	runs, err := trainingRuns()
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for _, run := range runs {
+		rows = append(rows, run.row())
+	}
+	return rows, nil
+}
+
+// tolerance is how far the middle of a prediction may be from its measurement.
+const tolerance = 0.08
+
+// trainingTable is the name of the table.
+const trainingTable = "training"
+
+// row is the prediction of a run beside its measurement.
+func (r measuredRun) row() Row {
+	row := Row{Table: trainingTable, Name: r.ID, Quantity: r.Field + ", " + r.Scope, Want: int64(math.Round(r.Value * float64(r.Unit)))}
+	if r.Why != "" {
+		row.Why = r.Why
+		return row
+	}
+	return r.judged(row)
+}
+
+// judged is a row with the prediction of its run, without the terms that are
+// dropped.
+func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
+	figure, err := r.predict(dropped)
+	if err != nil {
+		row.Why = err.Error()
+		return row
+	}
+	low := figure.Low()
+	high, known := figure.High()
+	if !known {
+		// Where the operators of similar modules were run, what they make is a figure,
+		// with no most: nothing fits by it.
+		if row.Why = figure.Reason(); !strings.Contains(row.Why, "stand for the least") {
+			return row
+		}
+		high, row.Open = low, true
+	}
+	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(row.Want))
+	return row
+}
+
+// predict is the peak of the row's counter over all phases, or its level at the
+// end of one.
+func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
+	f, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
+	if err != nil {
+		return account.Figure{}, err
+	}
+	request := floodmark.Request{ModelPath: filepath.Join(trainingModels, r.Model+".json"), Workload: f.Workload}
+	if f.GPU != "" {
+		card, err := floodmark.FindCard(f.GPU)
+		if err != nil {
+			return account.Figure{}, err
+		}
+		request.Card = &card
+	}
+	p, err := floodmark.Estimate(context.Background(), request)
+	if err != nil {
+		return account.Figure{}, err
+	}
+	scope := account.Scope(r.Scope)
+	var peaks []account.Figure
+	a := p.Accounts()[0]
+	for _, phase := range a.Phases {
+		switch {
+		case r.Phase == "":
+			peaks = append(peaks, without(a, phase, phase.Peak(scope).Figure, dropped))
+		case string(phase.ID) == r.Phase:
+			peaks = []account.Figure{levelAfter(phase.End.In(scope))}
+		}
+	}
+	return account.Highest(account.Provenance{Scope: scope}, peaks...), nil
+}
+
+// without is a peak less what some terms hold at it.
+func without(a account.Account, phase account.Phase, f account.Figure, dropped []account.TermID) account.Figure {
+	for _, s := range phase.AtPeak {
+		if slices.Contains(dropped, a.Terms[s.Term].ID) {
+			f = f.Minus(s.Bytes, f.Provenance)
+		}
+	}
+	return f
+}
+
+// levelAfter is a level that was read when a phase was over: what stood beside it
+// for a while is gone then. What lies outside the allocator is not.
+func levelAfter(f account.Figure) account.Figure {
+	if f.Scope == account.Process {
+		return f
+	}
+	return account.Exact(f.Low(), f.Provenance)
+}
+
+// errorOf is how far a prediction is from its measurement; false without one.
+func (r Row) errorOf() (float64, bool) {
+	if r.Low == nil || r.High == nil || r.Want == 0 {
+		return 0, false
+	}
+	middle := *r.Low + (*r.High-*r.Low)/2
+	return float64(middle-r.Want) / float64(r.Want), true
+}
+
+// figures are the three that count, over the rows of measurements.
+type figures struct {
+	rows, misses                      int
+	median, ninth, bias               float64 // of the rows with a figure
+	falseFits, shy, shyer, falseAlarm int
+	alarms                            int // at 1.25
+}
+
+// scoreOf judges rows: each is decided against fractions of its measured peak,
+// which it must not fit, and against more than it.
+func scoreOf(rows []Row) figures {
+	s := figures{rows: len(rows)}
+	var absolute []float64
+	sum := 0.0
+	for _, r := range rows {
+		e, ok := r.errorOf()
+		if !ok {
+			s.misses++
+			s.shy++
+			s.shyer++
+			continue
+		}
+		absolute, sum = append(absolute, math.Abs(e)), sum+e
+		times := func(n *int64, factor float64) bool { return float64(*n) <= factor*float64(r.Want) }
+		if !r.Open && times(r.High, 0.99) {
+			s.falseFits++
+		}
+		if r.Open || !times(r.High, 1.10) {
+			s.shy++
+		}
+		if r.Open || !times(r.High, 1.25) {
+			s.shyer++
+		}
+		if !times(r.Low, 1.10) {
+			s.falseAlarm++
+		}
+		if !times(r.Low, 1.25) {
+			s.alarms++
+		}
+	}
+	if len(absolute) > 0 {
+		slices.Sort(absolute)
+		s.median, s.ninth = absolute[len(absolute)/2], absolute[min(len(absolute)-1, len(absolute)*9/10)]
+		s.bias = sum / float64(len(absolute))
+	}
+	return s
+}
+
+// String is the figures in a sentence.
+func (s figures) String() string {
+	return fmt.Sprintf("%d rows, %d without a figure; of the others the median error is %.1f %%, nine in ten within %.1f %%, the bias %+.1f %%. "+
+		"False fits at 0.99 of the measurement: %d. Not said to fit at 1.10: %d, at 1.25: %d (rows without a figure included). Said not to fit at 1.10: %d, at 1.25: %d.",
+		s.rows, s.misses, 100*s.median, 100*s.ninth, 100*s.bias, s.falseFits, s.shy, s.shyer, s.falseAlarm, s.alarms)
+}
+
+// published is the scored rows of training on one card, from the list of
+// measurements, with why those that do not count do not.
+func published(path string) (map[string]string, error) {
+	list := map[string]string{}
+	err := lines(path, func(data []byte) error {
+		var r struct {
+			ID     string
+			GPUs   json.RawMessage `json:"gpus"`
+			Score  bool
+			Sanity string `json:"sanity_kind"`
+			Other  struct{ Compile bool }
+		}
+		if err := json.Unmarshal(data, &r); err != nil {
+			return err
+		}
+		if !r.Score || string(r.GPUs) != "1" {
+			return nil
+		}
+		list[r.ID] = notCounted(r.ID, r.Sanity, r.Other.Compile)
+		return nil
+	})
+	return list, err
+}
+
+// notCounted is why a row is listed and not counted; empty for one that counts.
+func notCounted(id, sanity string, compiled bool) string {
+	switch {
+	case strings.HasPrefix(sanity, "fitted"), strings.HasPrefix(sanity, "post hoc"):
+		return "its arithmetic was made to fit it"
+	case compiled || strings.HasSuffix(id, "-compile"):
+		return "it ran under torch.compile"
+	case strings.HasPrefix(id, "llmc-"):
+		return "it is no PyTorch"
+	}
+	return ""
+}
