@@ -84,9 +84,15 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 func (n *Net) preNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
 	residual := f.Let(x)
 	f.Set(&x, n.layerNorm(l, 0, x))
-	f.Set(&x, n.mixer(l, x, p))
-	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
-	f.Set(&x, n.m.Binary(torch.Add, residual, n.scaledResidual(x)))
+	if l.transposed { // GPT-2's block has a name for what attention made, which lasts
+		attended := f.Let(n.mixer(l, x, p))
+		f.Set(&attended, n.dropped(attended, n.manner().Dropout.Residual))
+		f.Set(&x, n.m.Binary(torch.Add, attended, residual))
+	} else {
+		f.Set(&x, n.mixer(l, x, p))
+		f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
+		f.Set(&x, n.m.Binary(torch.Add, residual, n.scaledResidual(x)))
+	}
 	f.Set(&residual, x)
 	f.Set(&x, n.layerNorm(l, 1, x))
 	f.Set(&x, n.feedForward(l, x))

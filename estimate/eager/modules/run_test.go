@@ -63,7 +63,8 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 	if kind == "" {
 		return
 	}
-	targets, saved := strings.Split(r.option("targets"), ","), strings.Split(r.option("modules-to-save"), ",")
+	comma := func(c rune) bool { return c == ',' }
+	targets, saved := strings.FieldsFunc(r.option("targets"), comma), strings.FieldsFunc(r.option("modules-to-save"), comma)
 	a := modules.Adapter{Rank: 8, Format: dtype.F32, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora"}
 	if rank := r.option("rank"); rank != "" {
 		fmt.Sscan(rank, &a.Rank)
