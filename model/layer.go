@@ -83,6 +83,7 @@ type Mamba struct {
 	Heads   int // version 2
 	HeadDim int // version 2
 	Groups  int // version 2
+	Chunk   int // version 2: positions that are scanned together
 	DTRank  int // version 1
 }
 

@@ -59,7 +59,7 @@ func (c scope) mamba2(s section, k *stack, hidden int64) model.Mamba {
 	heads, width := s.need(keyMHeads), s.need(keyMDim)
 	m := model.Mamba{
 		Version: 2, Inner: int(heads * width), State: int(s.need(keyState)), Conv: int(s.need(keyConv)),
-		Heads: int(heads), HeadDim: int(width), Groups: int(s.or(keyMGroups, 1)),
+		Heads: int(heads), HeadDim: int(width), Groups: int(s.or(keyMGroups, 1)), Chunk: int(s.or("chunk_size|mamba_chunk_size", 256)),
 	}
 	inner, bias := heads*width, s.is(k.mamba.bias)
 	mixed := inner + 2*int64(m.Groups)*int64(m.State)

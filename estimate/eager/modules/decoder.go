@@ -86,16 +86,14 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 	if s.Manner.ScaledEmbedding {
 		f.Set(&embeds, m.Unary(torch.MulScalar, embeds))
 	}
-	if table := n.outside.one(model.RolePositionEmbedding); table.Defined() && table.Size(0) > int64(n.model.MaxPosition) {
-		n.counted(f, &p.ids, b.IDs.Size(0), b.IDs.Size(1))
-	} else {
-		n.positionIDs(f, &p.ids, b.IDs.Size(1))
-	}
+	n.positions(f, s, &p.ids, b.IDs)
 	x := f.Let(embeds)
 	if table := n.outside.one(model.RolePositionEmbedding); table.Defined() {
 		f.Set(&x, n.positioned(f, table, embeds, &p.ids))
 	}
-	p.full, p.window = n.masks(f, s, embeds, p.ids, b.Mask)
+	if s.attends() {
+		p.full, p.window = n.masks(f, s, embeds, p.ids, b.Mask)
+	}
 	if n.rotary > 0 {
 		cos, sin := n.rotaryTables(p.ids, x.Dtype())
 		p.sin, p.cos = f.Let(sin), f.Let(cos) // a tuple goes from its end
@@ -112,6 +110,31 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 		f.Set(&x, n.norm("norm", s.layers[0].Norms[0], w, n.outside.one(model.RoleNormBias), x))
 	}
 	return f.Return(x)
+}
+
+// positions numbers the tokens, where anything in the stack asks for it.
+func (n *Net) positions(f *torch.Frame, s stack, ids *torch.Tensor, tokens torch.Tensor) {
+	table := n.outside.one(model.RolePositionEmbedding)
+	switch {
+	case !s.attends():
+	case table.Defined() && table.Size(0) > int64(n.model.MaxPosition):
+		n.counted(f, ids, tokens.Size(0), tokens.Size(1))
+	default:
+		n.positionIDs(f, ids, tokens.Size(1))
+	}
+}
+
+// attends reports that a layer of the stack has attention.
+func (s stack) attends() bool {
+	for _, l := range s.layers {
+		for _, mixer := range l.Mixers {
+			switch mixer.(type) {
+			case model.Attention, model.LatentAttention:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // embedded is the token embeddings.

@@ -157,6 +157,8 @@ func (n *Net) mixer(l *layer, x torch.Tensor, p position) torch.Tensor {
 		return n.attention(l, a, x, p)
 	case model.LatentAttention:
 		return n.latent(l, a, x, p)
+	case model.Mamba:
+		return n.scan(l, a, x)
 	}
 	n.m.Unknown("a mixer of this kind has no program here")
 	return x

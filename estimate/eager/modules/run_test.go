@@ -40,7 +40,7 @@ var formats = map[string]dtype.Format{"": dtype.F32, "float32": dtype.F32, "bflo
 func optionsOf(r recorded) modules.Options {
 	format, training := formats[r.option("dtype")], r.option("operation") != "evaluation"
 	o := modules.Options{
-		CPU: true, Cache: r.family == "t5", Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
+		CPU: true, Reference: true, Cache: r.family == "t5", Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}

@@ -33,7 +33,7 @@ func (n *Net) Unsupported() string {
 			if why := n.positionless(&s.layers[i]); why != "" {
 				return why
 			}
-			if why := s.layers[i].unsupported(); why != "" {
+			if why := s.layers[i].unsupported(n.o.Reference); why != "" {
 				return why
 			}
 		}
@@ -54,7 +54,7 @@ func (n *Net) positionless(l *layer) string {
 }
 
 // unsupported is what a layer has no program for, or lacks.
-func (l *layer) unsupported() string {
+func (l *layer) unsupported(reference bool) string {
 	if len(l.Norms) == 0 || len(l.weights[model.RoleNorm]) < len(l.Norms) {
 		return fmt.Sprintf("layer %d has no norms that a program here knows", l.Index)
 	}
@@ -62,7 +62,7 @@ func (l *layer) unsupported() string {
 		return "layer norms without a bias have no program here: classes write them out in different ways"
 	}
 	for place, mixer := range l.Mixers {
-		if why := l.lacks(place, mixer); why != "" {
+		if why := l.lacks(place, mixer, reference); why != "" {
 			return why
 		}
 	}
@@ -90,7 +90,7 @@ func (l *layer) unsupported() string {
 }
 
 // lacks is what a mixer has no program for, or lacks.
-func (l *layer) lacks(place int, mixer model.Mixer) string {
+func (l *layer) lacks(place int, mixer model.Mixer, reference bool) string {
 	switch a := mixer.(type) {
 	case model.Attention:
 		switch {
@@ -123,6 +123,13 @@ func (l *layer) lacks(place int, mixer model.Mixer) string {
 			if !l.has(r) {
 				return fmt.Sprintf("layer %d lacks a projection of latent attention", l.Index)
 			}
+		}
+		return ""
+	}
+	if a, ok := mixer.(model.Mamba); ok && a.Version == 2 && a.Chunk > 0 && l.has(model.RoleMixerNorm) &&
+		len(l.weights[model.RoleMixerState]) == 3 && l.has(model.RoleMixerIn) && l.has(model.RoleMixerOut) && l.has(model.RoleMixerConv) {
+		if !reference {
+			return "what the kernels of mamba-ssm allocate is not described; without them (the reference path) there is a program"
 		}
 		return ""
 	}
