@@ -83,12 +83,14 @@ func groupedBackward(p *pass) {
 }
 
 // IndexAdd adds rows to those of a tensor that ids name, in place. The gradient
-// of the rows is the rows of the gradient.
+// of the rows is the rows of the gradient; the rows are kept, for their shape
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/tools/autograd/derivatives.yaml,
+// index_add).
 func (m *Machine) IndexAdd(x, ids, rows Tensor) Tensor {
 	if m.wants(x.impl, rows.impl) {
 		old := x.impl
 		n := m.record("IndexAddBackward0", indexAddBackward, old, rows.impl)
-		m.save(n, ids.impl)
+		m.save(n, ids.impl, rows.impl)
 		if old.node != nil {
 			m.unlink(old.node)
 			old.node = nil

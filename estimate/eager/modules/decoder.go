@@ -139,8 +139,13 @@ func (s stack) attends() bool {
 
 // embedded is the token embeddings.
 func (n *Net) embedded(ids torch.Tensor) torch.Tensor {
-	f := n.m.Module("embed_tokens", &ids)
-	return f.Return(n.m.Embedding(n.outside.one(model.RoleTokenEmbedding), ids))
+	m := n.m
+	f := m.Module("embed_tokens", &ids)
+	x := m.Embedding(n.outside.one(model.RoleTokenEmbedding), ids)
+	if n.o.InputGrads && !x.RequiresGrad() {
+		x = m.RequireGrad(x)
+	}
+	return f.Return(x)
 }
 
 // positioned adds learned positions. A table with rows before position 0 is

@@ -72,6 +72,7 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 	o.Weight = func(t model.Tensor) modules.Weight {
 		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
 	}
+	o.InputGrads = o.Checkpointing
 	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) { return a, slices.Contains(targets, module(t)) }
 }
 
