@@ -101,7 +101,7 @@ func speaks(text string) bool {
 	if strings.Contains(text, "Tried to allocate") {
 		return false
 	}
-	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:", "GB", "MB", "#tokens", "primary pool", "DCGM_FI_", "memory.", "fb_memory_usage", "<gpu ", "<pid>", "nvidia_smi_log"} {
+	for _, word := range [...]string{"iB", "KV cache size:", "GPU blocks:", "_breakdown_print:", "stored in KV cache", "GB", "MB", "#tokens", "primary pool", "DCGM_FI_", "memory.", "fb_memory_usage", "<gpu ", "<pid>", "nvidia_smi_log"} {
 		if strings.Contains(text, word) {
 			return true
 		}

@@ -47,6 +47,8 @@ func TestFurtherFormats(t *testing.T) {
 			[]string{"vllm r-1 d-1 cuda_graphs_first 420.00 MiB", "vllm r-1 d-1 cuda_graphs_each 8.00 MiB"}},
 		{"vLLM V1, loading and after", "Peak GPU memory after loading weights: 15.33 GiB\nFree memory after profiling: 61.84 GiB (total), 58.39 GiB (within requested)",
 			[]string{"vllm r-1 d-1 load_peak 15.33 GiB", "vllm r-1 d-1 free 61.84 GiB", "vllm r-1 d-1 free_of_budget 58.39 GiB"}},
+		{"vLLM V0, a cache too small", "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (81536). Try increasing `gpu_memory_utilization`",
+			[]string{"vllm r-1 d-1 kv_cache_tokens 81536 tokens"}},
 		{"vLLM V0, before 0.7", "Loading model weights took 15.2075 GB\nMemory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=0.45GiB peak_torch_memory=14.91GiB memory_usage_post_profile=0.47GiB non_torch_memory=0.03GiB kv_cache_size=6.27GiB gpu_memory_utilization=0.90",
 			[]string{"vllm r-1 d-1 weights 15.2075 GB", "vllm r-1 d-1 capacity 23.58 GiB", "vllm r-1 d-1 in_use 0.45 GiB", "vllm r-1 d-1 peak_allocated 14.91 GiB", "vllm r-1 d-1 non_torch 0.03 GiB", "vllm r-1 d-1 kv_cache_available 6.27 GiB"}},
 	} {

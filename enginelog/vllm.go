@@ -133,7 +133,7 @@ func (e *engineReader) counts(at reading, text string) {
 	for _, c := range [...]struct {
 		before, unit string
 		kind         Kind
-	}{{"GPUKVcachesize:", "tokens", KindKVCacheTokens}, {"GPUblocks:", "blocks", KindKVCacheBlocks}} {
+	}{{"GPUKVcachesize:", "tokens", KindKVCacheTokens}, {"storedinKVcache(", "tokens", KindKVCacheTokens}, {"GPUblocks:", "blocks", KindKVCacheBlocks}} {
 		_, after, found := strings.Cut(text, c.before)
 		number := after[:len(after)-len(strings.TrimLeft(after, "0123456789,"))]
 		number = strings.TrimRight(number[:min(len(number), mostDigits)], ",")

@@ -219,6 +219,9 @@ func (w *Workload) Missing(beside ...Modality) []Dimension {
 	var need []Dimension
 	switch w.Operation {
 	case Generation:
+		if w.Serving != nil && w.Serving.Budget != nil {
+			return nil // an engine that fills a budget works at its own limits
+		}
 		need = []Dimension{Context, Generated, Sequences}
 	case Training, FineTuning:
 		need = []Dimension{Context, MicroBatch}

@@ -214,17 +214,28 @@ func (l *layout) checks() []account.Check {
 		return checks
 	}
 	p := l.blocks.Provenance
+	each := l.r.pool.blockBytes
+	have := l.blocks.Times(each)
 	checks = append(checks, account.Check{Phase: account.PhaseKVAllocation, Term: account.TermKVCache,
-		Need: account.Exact(1, p), Have: account.Between(l.blocks.Low(), high, p),
+		Need: account.Exact(each, p), Have: have,
 		Rule:   fmt.Sprintf("the budget leaves no room for a single block of the cache: %s", l.sumOf()),
 		Remedy: "raise the utilization, or take less for weights and for one step"})
 	need := l.r.pool.perRequest(l.o, l.o.maxLength)
 	checks = append(checks, account.Check{Phase: account.PhaseKVAllocation, Term: account.TermKVCache,
-		Need: account.Exact(need, p), Have: l.blocks,
+		Need: account.Exact(need, p).Times(each), Have: have,
 		Rule: fmt.Sprintf("one request of %s positions takes %s of the cache, and it has %s to %s", bytesize.Group(l.o.maxLength),
 			show(need*l.r.pool.blockBytes), show(l.blocks.Low()*l.r.pool.blockBytes), show(high*l.r.pool.blockBytes)),
-		Remedy: fmt.Sprintf("the longest that fits is %s positions", bytesize.Group(l.r.pool.longest(l.o, l.blocks.Low(), l.o.maxLength)))})
+		Remedy: "the longest that fits is " + l.longest(high)})
 	return append(append(checks, l.room()...), l.declared()...)
+}
+
+// longest is the longest request that the blocks hold, for both ends of them.
+func (l *layout) longest(most int64) string {
+	a, b := l.r.pool.longest(l.o, l.blocks.Low(), l.o.maxLength), l.r.pool.longest(l.o, most, l.o.maxLength)
+	if a == b {
+		return bytesize.Group(a) + " positions"
+	}
+	return bytesize.Group(a) + " to " + bytesize.Group(b) + " positions"
 }
 
 // room is what the share leaves of the card for what the engine holds beside it.
@@ -275,7 +286,7 @@ func (l *layout) declared() []account.Check {
 	each := l.r.pool.perRequest(l.o, length)
 	need, fits := bytesize.Mul(each, sequences)
 	return []account.Check{{Phase: account.PhaseDecode, Term: account.TermKVCache,
-		Need: account.Checked(need, fits, p), Have: l.blocks,
+		Need: account.Checked(need, fits, p).Times(l.r.pool.blockBytes), Have: l.blocks.Times(l.r.pool.blockBytes),
 		Rule: fmt.Sprintf("%s sequences of %s positions take %s blocks and the cache has %s to %s: the engine would let some wait or compute them again",
 			bytesize.Group(sequences), bytesize.Group(length), bytesize.Group(need), bytesize.Group(l.blocks.Low()), bytesize.Group(high(l.blocks))),
 		Remedy: fmt.Sprintf("%s sequences of that length fit together", bytesize.Group(l.blocks.Low()/max(1, each)))}}

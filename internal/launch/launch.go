@@ -219,6 +219,8 @@ func (r *reader) variables(a *arguments) {
 			if value == "0" {
 				a.unmodelled("VLLM_USE_V1=0", "the first generation of the engine is asked for, and its rules are those of versions before 0.8")
 			}
+		case "VLLM_PP_LAYER_PARTITION":
+			a.unmodelled(name, "layers are divided over stages otherwise than evenly")
 		case "VLLM_USE_FLASHINFER_SAMPLER":
 			if value != "0" {
 				a.unmodelled("VLLM_USE_FLASHINFER_SAMPLER", "what this sampler holds in the trial run is not modelled")
