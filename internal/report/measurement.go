@@ -25,9 +25,9 @@ func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	for _, g := range groups(d) {
 		measuredPlace(b, g, d, unit, s)
 	}
-	if slices.ContainsFunc(d.Phases, func(p record.MeasuredPhase) bool { return p.Device != nil }) {
+	if lines := meanings(d); len(lines) > 0 {
 		b.WriteString("\n")
-		for _, line := range meanings(d) {
+		for _, line := range lines {
 			b.WriteString(paragraph(s, "  ", line))
 		}
 	}

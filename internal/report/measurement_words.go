@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/bytesize"
@@ -151,17 +152,24 @@ func failedPhase(p record.MeasuredPhase, amount func(int64) string) string {
 		"). empty_cache would give back cached blocks that nothing uses, and no live tensor. --snapshot-on-oom FOLDER would say what was alive; it sees what PyTorch allocates, and nothing else."
 }
 
-// meanings is what the columns count, once.
+// meanings is what the columns count, where there are any, and what the lab is.
 func meanings(d *record.Measurement) []string {
-	lines := []string{
-		"allocated: bytes of tensors that PyTorch tracks (memory_allocated). reserved: what its caching allocator holds from the driver, allocated included (memory_reserved). They are never added. Counters are those of PyTorch " + torchVersion(d) + "; definitions: docs.pytorch.org, CUDA semantics, memory management.",
-		"Peaks are absolute, with what was there at the start, since the reset at the start of the phase. The two peaks may be two moments, so nothing is subtracted between them. level difference: end − start of allocated; a level difference, not temporaries.",
-		"device: in use on it for everybody, by the process's own reading at the end of the phase. process: what the driver says it holds, where the samples before and after that moment agree.",
-	}
+	lines := counters(d)
 	if d.Subject != "program" {
 		lines = append(lines, "cold_forward is the first pass after the device was initialised; it says nothing of starting a server, driver or service. The lab is no evidence for a workload: batch, context and width are dimensions of its tensors, and context is no context of a language model.")
 	}
 	return lines
+}
+
+func counters(d *record.Measurement) []string {
+	if !slices.ContainsFunc(d.Phases, func(p record.MeasuredPhase) bool { return p.Device != nil }) {
+		return nil
+	}
+	return []string{
+		"allocated: bytes of tensors that PyTorch tracks (memory_allocated). reserved: what its caching allocator holds from the driver, allocated included (memory_reserved). They are never added. Counters are those of PyTorch " + torchVersion(d) + "; definitions: docs.pytorch.org, CUDA semantics, memory management.",
+		"Peaks are absolute, with what was there at the start, since the reset at the start of the phase. The two peaks may be two moments, so nothing is subtracted between them. level difference: end − start of allocated; a level difference, not temporaries.",
+		"device: in use on it for everybody, by the process's own reading at the end of the phase. process: what the driver says it holds, where the samples before and after that moment agree.",
+	}
 }
 
 func torchVersion(d *record.Measurement) string { return text(d.Environment.PyTorch) }
