@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ and is no error: a machine without a GPU or PyTorch has an environment too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.ready(); err != nil {
 				return err
+			}
+			if seconds < 1 {
+				return &usageError{err: errors.New("--timeout: 0 seconds are too few to ask anything"), hint: "leave it out for a minute"}
 			}
 			request.Environ, request.Timeout = s.env.Environ, time.Duration(seconds)*time.Second
 			document, err := floodmark.Environment(cmd.Context(), request, s.tool)
