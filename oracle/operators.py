@@ -111,6 +111,7 @@ def cases():
     case("gather", lambda x: x.gather(-1, torch.zeros(4, 64, 1, dtype=torch.int64)), x)
     case("max", lambda x: x.max(-1, keepdim=True)[0], x)
     case("div", torch.div, x, leaf(4, 64, 1))
+    case("index_add", lambda y: torch.zeros(64, 128).index_add(0, torch.arange(32), y * 2.0), leaf(32, 128))
     case("index_select", lambda x: x[torch.zeros(30, dtype=torch.int64)], leaf(64, 128))
     if hasattr(F, "scaled_dot_product_attention"):
         heads = [leaf(2, 64, 4, 32) for _ in range(3)]

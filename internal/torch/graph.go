@@ -112,8 +112,8 @@ func (m *Machine) save(n *node, list ...*impl) {
 	n.inputs = int8(len(n.saved))
 }
 
-// saveResults keeps results beside the output for backward. They are released
-// after the inputs.
+// saveResults keeps results beside the output for backward, and what else goes
+// after the inputs in every release.
 func (m *Machine) saveResults(n *node, list ...*impl) {
 	for _, i := range list {
 		if m.packing != nil {

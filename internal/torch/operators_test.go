@@ -117,6 +117,13 @@ func operatorCases() []operatorCase {
 		{name: "baddbmm", leaves: [][]int64{{8, 64, 64}, {8, 64, 32}, {8, 32, 64}}, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
 			return m.Baddbmm(x[0], x[1], x[2])
 		}},
+		{name: "index_add", leaves: [][]int64{{32, 128}}, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
+			f := m.Function()
+			zeros := f.Let(m.Empty("zeros", dtype.F32, 64, 128))
+			ids := m.Empty("arange", dtype.I64, 32)
+			rows := m.Unary(torch.MulScalar, x[0])
+			return f.Return(m.IndexAdd(m.Clone(zeros, true), ids, rows))
+		}},
 		{name: "index_select", leaves: [][]int64{{64, 128}}, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
 			return m.IndexRows(x[0], m.Empty("zeros", dtype.I64, 30))
 		}},

@@ -90,7 +90,10 @@ func (m *Machine) IndexAdd(x, ids, rows Tensor) Tensor {
 	if m.wants(x.impl, rows.impl) {
 		old := x.impl
 		n := m.record("IndexAddBackward0", indexAddBackward, old, rows.impl)
-		m.save(n, ids.impl, rows.impl)
+		m.save(n, ids.impl)
+		if rows.requiresGrad {
+			m.saveResults(n, rows.impl) // after the ids in every release
+		}
 		if old.node != nil {
 			m.unlink(old.node)
 			old.node = nil
