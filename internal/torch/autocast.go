@@ -41,6 +41,15 @@ func (m *Machine) Autocast(f dtype.Format, run func()) {
 	}
 }
 
+// Lowered is the format in which products of a tensor are computed: that of
+// autocast where it is on, else the tensor's own.
+func (m *Machine) Lowered(t Tensor) dtype.Format {
+	if to := m.castsTo(lower, t.impl); to != dtype.Unknown && isFloat(t.dtype) {
+		return to
+	}
+	return t.dtype
+}
+
 // castsTo is the format that an operator of a class computes in; Unknown where
 // its arguments stay as they are.
 func (m *Machine) castsTo(c class, args ...*impl) dtype.Format {

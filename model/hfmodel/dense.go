@@ -39,7 +39,7 @@ func (c scope) feed(s section, k *stack, hidden, width int64) model.Dense {
 		inner += hidden
 	}
 	c.project(k, model.RoleDown, n["down"], inner, hidden, model.RoleDownBias, bias)
-	return model.Dense{Width: int(width), Gated: gated, Activation: s.activation(), Bias: bias}
+	return model.Dense{Width: int(width), Gated: gated, Activation: s.activation(k), Bias: bias}
 }
 
 // width is the intermediate size of dense layers.

@@ -32,7 +32,7 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 	n := k.slot
 	e := model.Experts{
 		Count: int(s.need(keyExperts)), Active: int(s.or(keyActive, 0)),
-		Width: int(s.expertWidth()), Gated: !k.experts.plain, Activation: s.activation(), Bias: k.experts.bias,
+		Width: int(s.expertWidth()), Gated: !k.experts.plain, Activation: s.activation(k), Bias: k.experts.bias,
 		Shared: int(s.or(keyShared, k.experts.always)),
 	}
 	count, width := int64(e.Count), int64(e.Width)

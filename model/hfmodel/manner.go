@@ -49,9 +49,18 @@ func (s section) rate(key string) float64 {
 // it with the kind of the network, and mean by the gated GELU the one that GPT-2
 // wrote out
 // (https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/models/t5/configuration_t5.py).
-func (s section) activation() string {
+// Configurations that are like Llama's or Gemma's may leave theirs out: their
+// classes assume SiLU and the GELU by tanh.
+func (s section) activation(k *stack) string {
 	if named := s.text(keyAct); named != "" {
 		return named
+	}
+	switch {
+	case k.ffn.plain || !strings.HasPrefix(string(k.names), llamaNames):
+	case k.scaled && k.offset:
+		return "gelu_pytorch_tanh"
+	default:
+		return "silu"
 	}
 	function, gated := strings.CutPrefix(s.text("feed_forward_proj"), "gated-")
 	if gated && function == "gelu" {

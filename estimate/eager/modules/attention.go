@@ -125,13 +125,17 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 	m := n.m
 	f := m.Function(&q, &k, &v, &mask)
 	groups := q.Size(1) / k.Size(1)
-	native := !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
+	native := !n.o.RepeatsKV && !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
 	if groups > 1 && !native {
 		f.Set(&k, n.repeated(k, groups))
 		f.Set(&v, n.repeated(v, groups))
 	}
 	how := torch.Attention{Causal: causal && !mask.Defined(), Dropout: n.dropsAttention()}
-	how.Kernel = n.kernel(how, q, v, mask)
+	how.Kernel = n.kernel(how, q, k, v, mask)
+	if how.Kernel == torch.Math && k.Size(1) != q.Size(1) { // within the operator: repeat_interleave
+		f.Set(&k, n.repeated(k, groups))
+		f.Set(&v, n.repeated(v, groups))
+	}
 	out := f.Let(m.ScaledDotProduct(how, q, k, v, mask))
 	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
 	return f.Return(out)
@@ -140,10 +144,11 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 // widestFlash is the widest head that fused kernels compute.
 const widestFlash = 256
 
-// kernel is what scaled_dot_product_attention chooses
+// kernel is what scaled_dot_product_attention chooses. CUDA's memory-efficient
+// kernel takes no groups of heads, and the one for 16 bits no mask
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
 // https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/transformers/sdp_utils_cpp.cpp).
-func (n *Net) kernel(how torch.Attention, q, v, mask torch.Tensor) torch.Kernel {
+func (n *Net) kernel(how torch.Attention, q, k, v, mask torch.Tensor) torch.Kernel {
 	sameWidth := q.Size(-1) == v.Size(-1)
 	biased := mask.Defined() && mask.RequiresGrad()
 	switch {
@@ -151,8 +156,10 @@ func (n *Net) kernel(how torch.Attention, q, v, mask torch.Tensor) torch.Kernel 
 		return torch.Math
 	case n.o.CPU:
 		return torch.FlashCPU
-	case q.Dtype() != dtype.F32 && sameWidth && !mask.Defined() && q.Size(-1) <= widestFlash:
+	case n.m.Lowered(q) != dtype.F32 && sameWidth && !mask.Defined() && q.Size(-1) <= widestFlash:
 		return torch.Flash
+	case k.Size(1) != q.Size(1):
+		return torch.Math
 	}
 	return torch.Efficient
 }

@@ -46,6 +46,7 @@ type Options struct {
 	Checkpointing bool  // each layer is computed again in backward
 	Segment       int   // or so many at once; 0 is one
 	Reentrant     bool  // by the older of PyTorch's two ways
+	RepeatsKV     bool  // keys and values are repeated before fused attention, as older releases always did
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
 	Reference     bool  // scans run without kernels of other packages (mamba-ssm, causal-conv1d)
 	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do

@@ -267,7 +267,7 @@ func (n *Net) fusedBiasedAttention(causal bool, q, k, v, bias torch.Tensor) torc
 	}
 	mask := f.Let(added)
 	how := torch.Attention{Dropout: n.dropsAttention()}
-	how.Kernel = n.kernel(how, q, v, mask)
+	how.Kernel = n.kernel(how, q, k, v, mask)
 	out := f.Let(m.ScaledDotProduct(how, q, k, v, mask))
 	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
 	return f.Return(out)
