@@ -36,7 +36,7 @@ func (n *Net) classifier(b Batch) (logits, loss torch.Tensor) {
 func (n *Net) tower(s stack, pixels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Module("vit", &pixels)
-	x := f.Let(n.patches(s, pixels))
+	x := f.Let(f.Let(n.patches(s, pixels))) // the embeddings keep a name of their own
 	for layers := range slices.Chunk(s.layers, n.segment()) {
 		f.Set(&x, n.through(layers, x, position{}))
 	}
