@@ -119,15 +119,26 @@ model inference_autocast --dtype autocast
 model expandable PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True --train
 model max_split PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 --train
 model roundup PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:8 --train
-if fraction=$("$python" "$here/gpu_check_report.py" fraction "$scratch/model" training); then
-	model garbage_collection PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.6 --train --fraction "$fraction"
-	# One deliberate out-of-memory: half of what the same training needs. Its status is 3.
-	half=$("$python" -c "print('%.6f' % ($fraction / 2))")
-	if model out_of_memory --train --fraction "$half"; then
-		say 'FAILED   out_of_memory, nothing ran out'
-	else
-		grep -q '"failed"' "$scratch/model/out_of_memory.jsonl" && faults=$((faults - 1)) && say 'ok       out_of_memory ran out of memory, as it should'
+# A fraction of the card that leaves no room for a cache, so that the allocator
+# gives blocks back and tries again; if it is too little, a larger one.
+before=$faults
+for share in 0.3 0.6 0.9; do
+	fraction=$("$python" "$here/gpu_check_report.py" fraction "$scratch/model" training "$share") || break
+	if model "garbage_collection_$share" PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.6 --train --fraction "$fraction"; then
+		faults=$before
+		break
 	fi
+done
+# One deliberate out-of-memory: half of what the same training needs. Its status
+# is 3.
+before=$faults
+half=$("$python" "$here/gpu_check_report.py" fraction "$scratch/model" training -0.5) || half=0.01
+model out_of_memory --train --fraction "$half"
+if grep -qs '"failed"' "$scratch/model/out_of_memory.jsonl"; then
+	faults=$before
+	say 'ok       out_of_memory: it did, as it should'
+else
+	say 'FAILED   out_of_memory: nothing ran out'
 fi
 model second_stream --train --second-stream
 model graph --graph

@@ -3,7 +3,7 @@
 
     gpu_check_report.py guard                       exit 2 and say which is missing: PyTorch or a GPU
     gpu_check_report.py environment DEVICE FILE     what runs here, and the driver's reading before and after a context
-    gpu_check_report.py fraction FOLDER CASE        a fraction of the card that makes that training retry
+    gpu_check_report.py fraction FOLDER CASE SHARE  a fraction of the card that makes that training retry
     gpu_check_report.py gather FOLDER OUT           the readings and snapshots of FOLDER in few files
     gpu_check_report.py compare OUT                 predicted against measured, of the records in OUT
 
@@ -113,13 +113,18 @@ def lines(path):
         return [json.loads(line) for line in f]
 
 
-def fraction(folder, case):
-    """Between what was allocated and what was reserved: enough to live, too little to keep a cache."""
+def fraction(folder, case, share):
+    """Between what was allocated and what was reserved: enough to live, too little to keep a cache.
+
+    A share below 0 is that much less than what was allocated: not enough.
+    """
+    share = float(share)
     phases = [r for r in lines(os.path.join(folder, case + ".jsonl")) if "phase" in r]
     allocated = max(p["peak"]["allocated_bytes"] for p in phases)
     reserved = max(p["peak"]["reserved_bytes"] for p in phases)
     total = phases[0]["device_total_bytes"]
-    print("%.6f" % ((allocated + 0.3 * (reserved - allocated)) / total))
+    room = allocated + share * (reserved - allocated if share > 0 else allocated)
+    print("%.6f" % (room / total))
     return 0
 
 
