@@ -27,6 +27,8 @@ func TestRecordsSatisfyTheSchema(t *testing.T) {
 		{"explain", oom},
 		{"explain", "../../testdata/oom/fragmentation.txt"},
 		{"explain", snapshot},
+		{"measure", "--json", "--", "true"}, // and --json again, for true
+		{"measure", "--device", "cuda:0", "--python", "no-such-python"},
 		{"gpus"},
 		{"gpus", "no such card"},
 		{"estimate", "--no-such-flag"},

@@ -14,8 +14,10 @@ import (
 // its phases, allocated and reserved apart.
 func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	b.WriteString(paragraph(s, "  ", s.bold(subject(d))+" · "+outcome(d)))
-	b.WriteString(paragraph(s, "  ", environmentLine(d.Environment)))
-	b.WriteString(paragraph(s, "  ", policyLine(d.Series)))
+	if len(d.Phases) > 0 {
+		b.WriteString(paragraph(s, "  ", environmentLine(d.Environment)))
+		b.WriteString(paragraph(s, "  ", policyLine(d.Series)))
+	}
 	for _, p := range d.Processes {
 		if p.Status == "missing" {
 			b.WriteString("\n" + paragraph(s, "  ", s.bold("rank "+ordinal(p.Rank))+" · missing: it never reported"))
@@ -53,6 +55,8 @@ func outcome(d *record.Measurement) string {
 		return "ended by " + *o.Signal + " after " + duration(o.DurationNS) + ": what follows is partial, and a lower bound"
 	case o.Status != 0:
 		return fmt.Sprintf("ended with status %d after %s", o.Status, duration(o.DurationNS))
+	case len(d.Phases) == 0:
+		return "ended after " + duration(o.DurationNS) + ", and nothing was read of its memory"
 	case !d.Complete:
 		return "ended after " + duration(o.DurationNS) + ", and not all of it was read"
 	}
