@@ -72,17 +72,16 @@ func (n *Net) split(x torch.Tensor, dim int) torch.Tensor {
 func (n *Net) heads(x torch.Tensor) torch.Tensor { return n.m.Transpose(x, 1, 2) }
 
 // normed splits a projection into heads, and normalises each where the class
-// does.
+// does; one norm over all heads comes before they are split.
 func (n *Net) normed(l *layer, a model.Attention, norm model.Role, x torch.Tensor, dim int) torch.Tensor {
-	x = n.split(x, dim)
 	if !a.QKNorm || !l.has(norm) {
-		return x
+		return n.split(x, dim)
 	}
-	if w := l.one(norm); w.Elements() != int64(dim) {
-		n.m.Unknown("a norm over all heads of a query has no program here")
-		return x
+	of, w := model.Norm{Kind: model.RMSNorm, Offset: l.offset()}, l.one(norm)
+	if w.Elements() == x.Size(-1) && w.Elements() != int64(dim) {
+		return n.split(n.norm("qk_norm", of, w, torch.Tensor{}, x), dim)
 	}
-	return n.norm("qk_norm", model.Norm{Kind: model.RMSNorm, Offset: l.offset()}, l.one(norm), torch.Tensor{}, x)
+	return n.norm("qk_norm", of, w, torch.Tensor{}, n.split(x, dim))
 }
 
 // offset reports that the layer's norms are kept as their distance from one.

@@ -8,7 +8,9 @@
 // whose forward passes a program of training or evaluation calls.
 //
 // It is driven by what a layer is, never by the name of a family or of a tensor.
-// What a layer does that has no program here becomes an unknown of the machine.
+// [Net.Unsupported] says which models have no program (linear attention, sparse
+// attention, encoders of text, towers beside a decoder and others); what turns
+// out on the way becomes an unknown of the machine.
 // It knows no optimizer, no phase and no workload.
 //
 // The programs are those of transformers 5.24, as recordings of its modules on a

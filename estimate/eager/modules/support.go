@@ -100,6 +100,8 @@ func (l *layer) lacks(place int, mixer model.Mixer, reference bool) string {
 			return "the heads of attention do not share out"
 		case a.QKNorm && (!l.has(model.RoleQueryNorm) || !l.has(model.RoleKeyNorm)):
 			return "norms of queries and keys of this kind have no program here"
+		case a.QKNorm && l.has(model.RoleQueryNorm) && !l.normsHeads(a):
+			return "norms of queries and keys of this kind have no program here"
 		case a.OutputGate && !a.QKNorm:
 			return "a gate of the output without norms of queries has no program here"
 		}
@@ -134,6 +136,14 @@ func (l *layer) lacks(place int, mixer model.Mixer, reference bool) string {
 		return ""
 	}
 	return "a mixer of this kind has no program here"
+}
+
+// normsHeads reports norms of queries and keys over one head, or over all.
+func (l *layer) normsHeads(a model.Attention) bool {
+	q, k := l.one(model.RoleQueryNorm).Elements(), l.one(model.RoleKeyNorm).Elements()
+	each := q == int64(a.KeyDim) && k == q
+	all := q == int64(a.QueryHeads*a.KeyDim) && k == int64(a.KVHeads*a.KeyDim)
+	return (each || all) && l.Norms[0].Kind == model.RMSNorm
 }
 
 // without is which of a network's weights the layer lacks.
