@@ -11,18 +11,24 @@ import (
 
 // ErrNotComparable says that two pieces of evidence have no like scope in
 // common.
-var ErrNotComparable = errors.New("only two memory snapshots can be compared by this version")
+var ErrNotComparable = errors.New("two memory snapshots can be compared, or two measurements")
 
-// Compare sets two snapshots side by side: for each device, which categories and
-// which places of the program explain the difference of the peaks of requested
-// bytes.
-func Compare(a, b Evidence, tool record.Tool) (*record.Comparison, error) {
+// Compare sets two pieces of evidence side by side. Of two measurements: what
+// changed, and which phases moved in which scope. Of two snapshots: for each
+// device, which categories and which places of the program explain the
+// difference of the peaks of requested bytes.
+func Compare(a, b Evidence, names [2]string, o CompareOptions, tool record.Tool) (*record.Comparison, error) {
+	if m, ok := measured(a, tool); ok {
+		if n, ok := measured(b, tool); ok {
+			return compareMeasurements(m, n, names, o, tool)
+		}
+	}
 	x, okA := a.(snapshotEvidence)
 	y, okB := b.(snapshotEvidence)
 	if !okA || !okB {
 		return nil, ErrNotComparable
 	}
-	r := &record.Comparison{A: x.snapshot.Name, B: y.snapshot.Name, Changed: changedSettings(x.snapshot, y.snapshot)}
+	r := &record.Comparison{A: x.snapshot.Name, B: y.snapshot.Name, Changed: changedSettings(x.snapshot, y.snapshot), Comparable: true}
 	var warnings []account.Warning
 	for i, recording := range x.recordings {
 		j := y.at(recording.Timeline.Device)

@@ -9,7 +9,7 @@ import (
 
 func compareFiles(t *testing.T, a, b string) *record.Comparison {
 	t.Helper()
-	c, err := Compare(readSnapshot(t, a), readSnapshot(t, b), record.Tool{})
+	c, err := Compare(readSnapshot(t, a), readSnapshot(t, b), [2]string{a, b}, CompareOptions{}, record.Tool{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,15 @@ package record
 // Comparison sets two pieces of evidence side by side, at like scope.
 type Comparison struct {
 	Head
-	A       string           `json:"a"`
-	B       string           `json:"b"`
-	Changed []ChangedField   `json:"changed"`
-	Devices []ComparedDevice `json:"devices"` // those that both sides have
-	Rows    []ComparisonRow  `json:"rows"`
+	A       string         `json:"a"`
+	B       string         `json:"b"`
+	Changed []ChangedField `json:"changed"`
+	// Comparable is false where more differs than the one thing that was asked
+	// about, and somebody wanted to see it all the same.
+	Comparable bool             `json:"comparable"`
+	Results    []ComparedResult `json:"results"` // of two measurements
+	Devices    []ComparedDevice `json:"devices"` // those that both sides have
+	Rows       []ComparisonRow  `json:"rows"`
 	// Residual is what no row shows, for each device: the rows and it sum to the
 	// totals on both sides.
 	Residual []ComparisonRow `json:"residual"`
@@ -32,6 +36,18 @@ type ChangedField struct {
 	Field string `json:"field"`
 	A     string `json:"a"`
 	B     string `json:"b"`
+}
+
+// ComparedResult is what two runs say of a phase beside its bytes. Memory alone
+// chooses nothing.
+type ComparedResult struct {
+	Phase       string  `json:"phase"`
+	ADurationNS *int64  `json:"a_duration_ns"`
+	BDurationNS *int64  `json:"b_duration_ns"`
+	ALoss       *string `json:"a_loss"`
+	BLoss       *string `json:"b_loss"`
+	ASHA256     *string `json:"a_sha256"`
+	BSHA256     *string `json:"b_sha256"`
 }
 
 // ComparisonRow is one term, or the allocations of one place of the program, on

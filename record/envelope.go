@@ -20,6 +20,7 @@ const (
 	KindMeasurement Kind = "measurement"
 	KindSweep       Kind = "sweep"
 	KindComparison  Kind = "comparison"
+	KindDecision    Kind = "decision"
 	KindGPUs        Kind = "gpus"
 	KindEnvironment Kind = "environment"
 	KindError       Kind = "error"

@@ -147,6 +147,8 @@ func New(kind Kind) any {
 		return &Comparison{}
 	case KindSweep:
 		return &Sweep{}
+	case KindDecision:
+		return &Decision{}
 	case KindGPUs:
 		return &GPUs{}
 	case KindEnvironment:
@@ -159,5 +161,5 @@ func New(kind Kind) any {
 
 // Kinds lists the kinds that this version writes.
 func Kinds() []Kind {
-	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindMeasurement, KindSweep, KindComparison, KindGPUs, KindEnvironment, KindError}
+	return []Kind{KindEstimate, KindSolve, KindSnapshot, KindReplay, KindLog, KindMeasurement, KindSweep, KindComparison, KindDecision, KindGPUs, KindEnvironment, KindError}
 }

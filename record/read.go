@@ -158,6 +158,8 @@ func required(kind Kind) []string {
 		return []string{"a", "b", "rows", "totals"}
 	case KindSweep:
 		return []string{"varied", "points", "boundary"}
+	case KindDecision:
+		return []string{"options", "evidence", "cards"}
 	case KindGPUs:
 		return []string{"cards"}
 	case KindEnvironment:

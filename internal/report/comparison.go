@@ -11,6 +11,10 @@ import (
 )
 
 func comparison(b *strings.Builder, d *record.Comparison, s Style) {
+	if len(d.Results) > 0 {
+		comparedRuns(b, d, s)
+		return
+	}
 	b.WriteString(paragraph(s, "  ", "a: "+s.bold(d.A)) + paragraph(s, "  ", "b: "+s.bold(d.B)))
 	for _, c := range d.Changed {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("%s differ: a %s; b %s", strings.ReplaceAll(c.Field, "_", " "), c.A, c.B)))

@@ -45,6 +45,8 @@ func Text(w io.Writer, document any, s Style) error {
 		measurement(&b, shown(d), s)
 	case *record.Sweep:
 		sweep(&b, shown(d), s)
+	case *record.Decision:
+		decision(&b, shown(d), s)
 	case *record.GPUs:
 		gpus(&b, shown(d), s)
 	case *record.Environment:
