@@ -96,7 +96,7 @@ func Read(src source.Source) (*Log, error) {
 	}
 	slices.SortStableFunc(log.Components, func(a, b Component) int { return cmp.Compare(a.Line, b.Line) })
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
-	log.Warnings = append(log.Warnings, in.warnings()...)
+	log.Warnings = append(append(log.Warnings, refusals(log.Components)...), in.warnings()...)
 	return log, nil
 }
 
