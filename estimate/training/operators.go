@@ -59,7 +59,10 @@ func (j *job) program() error {
 		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
 		Segment:       j.train.Checkpointing.Every,
-		Weight:        h.weight, Adapter: h.adapter,
+		// peft asks for it with every kind of recomputation, since a frozen
+		// embedding would pass no gradient into the first part.
+		InputGrads: j.train.Tuning != nil && (j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing),
+		Weight:     h.weight, Adapter: h.adapter,
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
 	if why := j.ops.net.Unsupported(); why != "" {
