@@ -172,7 +172,7 @@ func (p *Prediction) changes(ctx context.Context, field string) ([]changed, erro
 		return p.largest(ctx, d)
 	}
 	var list []changed
-	for _, value := range p.values(field) {
+	for _, value := range slices.Concat(p.values(field), p.trainingValues(field)) {
 		c, err := p.tried(ctx, field, value)
 		if err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ const (
 )
 
 // hintSettings is what can be changed.
-const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N"
+const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N; of training checkpointing=full, optimizer=NAME, optimizer_implementation=fused, precision=LAYOUT, accumulation=N"
 
 // set is the request with one thing changed, and all else as it is.
 func (r Request) set(field, value string) (Request, error) {
@@ -63,6 +63,12 @@ func (r Request) set(field, value string) (Request, error) {
 		r.Workload.Features = append(slices.Clone(r.Workload.Features), workload.RecurrentKernels)
 	case engineSetting:
 		r.Workload.Engine = workload.Engine{Name: value}
+	case checkpointingSetting, optimizerSetting, implementationSetting, precisionSetting, accumulationSetting:
+		changed, err := r.setTraining(field, value)
+		if err != nil {
+			return refused(err)
+		}
+		return changed, nil
 	default:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 {
@@ -122,7 +128,7 @@ func WhatIf(ctx context.Context, p *Prediction, setting string) (record.Change, 
 func changeable(field string) bool {
 	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, maxLengthSetting, "data_parallel", "expert_parallel"}
 	d := workload.Dimension(field)
-	return slices.Contains(own, field) || slices.Contains(workload.Dimensions(), d) || slices.Contains(LayoutFields(), d) && d != GPUCount
+	return slices.Contains(own, field) || slices.Contains(trainingSettings(), field) || slices.Contains(workload.Dimensions(), d) || slices.Contains(LayoutFields(), d) && d != GPUCount
 }
 
 // change is what one setting moves at the peak of the binding rank.
@@ -172,12 +178,15 @@ func changedRow(term string, before, after account.Figure) record.ChangedRow {
 
 // processIn is the peak of the process in a phase.
 func processIn(a account.Account, id account.PhaseID) account.Figure {
-	for _, p := range a.Phases {
-		if p.ID == id {
-			return p.Peak(account.Process).Figure
-		}
-	}
-	return account.Figure{}
+	p, _ := highestOf(a, id)
+	return p.Peak(account.Process).Figure
+}
+
+// highestOf is the phase of that name in which an account stands highest: of
+// several steps the one that matters.
+func highestOf(a account.Account, id account.PhaseID) (account.Phase, bool) {
+	a.Phases = slices.DeleteFunc(slices.Clone(a.Phases), func(p account.Phase) bool { return p.ID != id })
+	return highest(a)
 }
 
 // bindingAccount is the account of the rank that the verdict names, or the one
@@ -204,13 +213,9 @@ func heldIn(a account.Account, id account.PhaseID) map[account.TermID]account.Fi
 	for _, t := range a.Terms {
 		held[t.ID] = account.Zero("nothing of it is held then", t.Provenance)
 	}
-	for _, phase := range a.Phases {
-		if phase.ID != id {
-			continue
-		}
-		for _, s := range phase.AtPeak {
-			held[a.Terms[s.Term].ID] = s.Bytes
-		}
+	phase, _ := highestOf(a, id)
+	for _, s := range phase.AtPeak {
+		held[a.Terms[s.Term].ID] = s.Bytes
 	}
 	return held
 }

@@ -73,6 +73,8 @@ func trained() []Switch {
 		{ID: "checkpointing", Reaches: []account.TermID{account.TermActivations}, During: training(), Cost: "duration: the forward pass of each block runs twice",
 			Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations, and everything else"},
 		{ID: "optimizer", Reaches: []account.TermID{account.TermOptimizerState}, Cost: "another trajectory of training", Check: "that training still converges"},
+		{ID: "optimizer_implementation", Reaches: []account.TermID{account.TermTemporaries}, During: []account.PhaseID{account.PhaseOptimizerStep}, Cost: "none that is known",
+			Not: "it is about the temporaries of the step"},
 		{ID: "adapters", Reaches: states, Cost: "fewer parameters learn", Check: "quality of the result", Not: "activations still pass through the frozen base"},
 		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermWeights}), Cost: "more cards, which talk in every step", Not: "each rank still runs its own batch"},
 		{ID: "batch", Reaches: activations, During: []account.PhaseID{account.PhaseEvaluation}, Cost: "a longer evaluation", Not: "it is the batch of the evaluation"},
