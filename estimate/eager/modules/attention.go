@@ -12,7 +12,7 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	m := n.m
 	f := m.Module("self_attn", &x)
 	q, k, v, gate := n.projected(f, l, a, x)
-	if p.cos.Defined() && a.RotaryDim > 0 {
+	if (p.cos.Defined() || p.localCos.Defined()) && a.RotaryDim > 0 {
 		turn, cos, sin := n.rotate, p.cos, p.sin
 		if a.RotaryDim < a.KeyDim || a.RotaryCut {
 			turn = n.rotatePart

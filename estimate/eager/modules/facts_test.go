@@ -23,7 +23,13 @@ type recorded struct {
 	saved   map[string]int64
 	events  []event
 	release string
+	births  []int32 // of every block of the file, which birth here; −1 for what is left out
+	kept    int32
 }
+
+// generatorState is the state of the CPU's random numbers, which checkpoints keep
+// in main memory, on a GPU too.
+const generatorState = 5056
 
 func (r recorded) String() string { return r.family + " " + strings.Join(r.words, " ") }
 
@@ -172,13 +178,21 @@ func (r *recorded) take(words []string) error {
 		if err != nil || name >= len(r.names) {
 			return fmt.Errorf("%q names no operator", words[1])
 		}
+		if bytes == generatorState && strings.HasSuffix(r.names[name], " other") {
+			r.births = append(r.births, -1)
+			return nil
+		}
+		r.births = append(r.births, r.kept)
+		r.kept++
 		r.events = append(r.events, event{bytes: bytes, name: int32(name)})
 	case w[0] == '-':
 		of, err := strconv.Atoi(w[1:])
-		if err != nil {
-			return err
+		if err != nil || of < 0 || of >= len(r.births) {
+			return fmt.Errorf("%q is the death of no block", w)
 		}
-		r.events = append(r.events, event{of: int32(of)})
+		if r.births[of] >= 0 {
+			r.events = append(r.events, event{of: r.births[of]})
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func (n *Net) through(layers []layer, x torch.Tensor, p position) torch.Tensor {
 	if !n.recomputes() {
 		return n.sequence(layers, x, p)
 	}
+	p = p.usedBy(layers)
 	args := []torch.Tensor{x}
 	for _, shared := range p.list() {
 		if shared.Defined() {
@@ -51,6 +52,29 @@ func (n *Net) sequence(layers []layer, x torch.Tensor, p position) torch.Tensor 
 		f.Set(&x, n.joinedBy(&layers[i], x, p))
 	}
 	return f.Return(x)
+}
+
+// usedBy is what of the shared tensors layers are given: each its own mask and
+// tables.
+func (p position) usedBy(layers []layer) position {
+	var full, window bool
+	for _, l := range layers {
+		for _, mixer := range l.Mixers {
+			a, plain := mixer.(model.Attention)
+			window = window || plain && a.Window > 0
+			full = full || !plain || a.Window == 0
+		}
+	}
+	if !window {
+		p.window, p.localCos, p.localSin = torch.Tensor{}, torch.Tensor{}, torch.Tensor{}
+	}
+	if !full {
+		p.full = torch.Tensor{}
+		if p.localCos.Defined() {
+			p.cos, p.sin = torch.Tensor{}, torch.Tensor{}
+		}
+	}
+	return p
 }
 
 // list is what layers share, in the order in which they are given it.
