@@ -15,7 +15,7 @@ import (
 
 // tree makes files under a root: a path a line, and behind it what it holds, in
 // which | ends a line.
-func tree(t *testing.T, lines string) string {
+func tree(t testing.TB, lines string) string {
 	t.Helper()
 	root := t.TempDir()
 	for line := range strings.Lines(lines) {
@@ -187,8 +187,9 @@ func TestNone(t *testing.T) {
 func FuzzFiles(f *testing.F) {
 	f.Add("cpu_cores_count 0\nvendor_id 4098\ngfx_target_version 90402\ndrm_render_minor 128\n", "206141652992\n")
 	f.Add("gfx_target_version 18446744073709551615", "-0")
+	// One tree for all: making it costs more than reading it.
+	root := tree(f, "NODE/0/gpu_id 7\nNODE/0/properties\nDRM/renderD128/device/mem_info_vram_total\nDRM/renderD128/device/mem_info_vram_used 5")
 	f.Fuzz(func(t *testing.T, properties, total string) {
-		root := tree(t, "NODE/0/gpu_id 7\nNODE/0/properties\nDRM/renderD128/device/mem_info_vram_total\nDRM/renderD128/device/mem_info_vram_used 5")
 		for path, text := range map[string]string{kfdFolder + "/topology/nodes/0/properties": properties, drmFolder + "/renderD128/device/mem_info_vram_total": total} {
 			if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
