@@ -56,7 +56,8 @@ of what a card can hold of your model, and is no evidence for a workload.
 After --: your own program, unchanged, also under torchrun, accelerate,
 deepspeed, srun or mpirun. Its input, output and exit status stay its own; the
 report goes to standard error. Python processes load the probe by PYTHONPATH, so
-not with -I, -E or -S. Delimiting phases can change how work overlaps: such a run
+not with -I, -E or -S; they write to a folder under TMPDIR, which ranks on other
+hosts must share. Delimiting phases can change how work overlaps: such a run
 locates a peak, and one with --no-phases verifies it.`,
 		Example: "  floodmark measure --device cuda:0 --batch 2 --context 128 --width 1024 --dtype float32 --warmup 3 --repeats 5 --output lab.json\n" +
 			"  floodmark measure --output run.json -- python train.py\n  floodmark measure --no-phases --output verify.json -- torchrun --nproc_per_node 2 train.py",
@@ -85,7 +86,7 @@ func (o *measureOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.lab.Python, "python", "`interpreter` of the lab (default: the first python3 of PATH)")
 	f.BoolVar(&o.program.NoPhases, "no-phases", false, "the verifying run: delimit no phase, read the peaks at the end")
 	numberFlag(f, &o.program.Steps, "steps", "delimit phases in the first `steps` of the optimizer only (0: in all)")
-	textFlag(f, &o.program.Snapshot, "snapshot-on-oom", "record allocations, and write a snapshot into this `folder` when memory runs out")
+	textFlag(f, &o.program.Snapshot, "snapshot-on-oom", "record allocations, and write a snapshot into this existing `folder` when memory runs out")
 	textFlag(f, &o.budget, "budget", "`bytes` on each device (80GiB): stop as soon as they cannot hold")
 	textsFlag(f, &o.first, "first", "save or evaluation: a Trainer does it `once` after its first step")
 	textsFlag(f, &o.trial, "trial", "which work this is, as `field`=value: model, revision, code, input_set or seed; may be given several times")

@@ -3,10 +3,13 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"floodmark/device"
+	"floodmark/internal/source"
 	"floodmark/measurement"
 )
 
@@ -37,10 +40,30 @@ func (s Settings) variables() map[string]string {
 	return values
 }
 
+// settle makes the folder for snapshots one that a program finds wherever it
+// goes.
+func (s *Settings) settle() error {
+	if s.Snapshot == "" {
+		return nil
+	}
+	info, err := os.Stat(s.Snapshot)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is not a folder")
+	}
+	if err != nil {
+		return source.OfFile(s.Snapshot, err)
+	}
+	s.Snapshot, err = filepath.Abs(s.Snapshot)
+	return err
+}
+
 // Measure runs a program, unchanged, with the probe in its Python processes, and
 // gives what was read of it, also where it failed. The spool keeps the raw
 // readings. An error is a program that could not be started.
 func Measure(spool *Spool, p Program, s Settings) (*measurement.Measurement, error) {
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
 	p.Env = spool.Injected(p.Env, s.variables())
 	m, _, err := observe(spool, p, s.Outside, measurement.Program)
 	if err != nil {
