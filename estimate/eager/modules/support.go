@@ -11,6 +11,11 @@ func (n *Net) Unsupported() string {
 	if len(n.stacks) == 0 {
 		return "the model describes no layers"
 	}
+	for _, u := range n.model.Unknown {
+		if !u.FormatOnly && !n.model.Listed {
+			return "not understood of the model: " + u.Field
+		}
+	}
 	for _, t := range n.model.Tensors {
 		if size, known := t.Parameters(); !known || size <= 0 {
 			return "the shape of " + t.Name + " is not known"
