@@ -163,6 +163,16 @@ func (j *job) packed(t model.Tensor) bool {
 	return t.Packed != nil || t.Stored.Blocked() || t.Stored != dtype.Unknown && t.Stored.Bits() < 16
 }
 
+// packedOtherwise reports a weight that is packed in another way than the 4 bits
+// of bitsandbytes, which alone have a program.
+func (j *job) packedOtherwise(t model.Tensor) bool {
+	if !j.packed(t) || t.Role.Category() != account.CategoryParameter {
+		return false
+	}
+	q := j.in.Model.Quantised
+	return !(q == nil && t.Stored == dtype.U4 && t.Packed == nil || q != nil && q.Method == "bitsandbytes" && q.Bits == 4)
+}
+
 // inputs are the tokens of a micro-batch and their labels.
 func (j *job) inputs() {
 	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)

@@ -230,6 +230,8 @@ func (j *job) why() string {
 		return "what weight offload brings to the device and when is not modelled"
 	case len(j.in.Model.Stacks) != 1 || j.in.Model.Stacks[0].Kind != model.Decoder:
 		return "the operators of this kind of model are not modelled"
+	case slices.ContainsFunc(j.in.Model.Tensors, j.packedOtherwise):
+		return "the operators of weights that are packed in this way are not modelled"
 	case j.train.InBackward:
 		return "a step inside backward is not modelled beside operators"
 	case j.in.Plan.Mesh.Ranks() > 1:

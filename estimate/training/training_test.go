@@ -281,6 +281,15 @@ func TestPackedBase(t *testing.T) {
 	if got, want := bytesOf(b, four, account.TermQuantisationMetadata), blocks+4*blocks/256+112*(64+1024+4); got != want {
 		t.Errorf("scales and tables are %d bytes, want %d", got, want)
 	}
+	// Weights that are packed in another way have no program.
+	bytes, err := m.WithFormat("int8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := states(bytes, false)
+	if f := held(e, phase(t, e, account.PhaseBackward, 2), account.TermActivations); f.Known() {
+		t.Errorf("activations beside weights of 8 bits are %+v", f)
+	}
 	// What is not packed is cast to 32 bits by the preparation.
 	c, cast := states(packed, true)
 	if got, want := bytesOf(c, cast, account.TermWeights), int64(linear/2+4*rest); got != want {
