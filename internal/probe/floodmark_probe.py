@@ -523,6 +523,7 @@ class Phase:
         self.readings, self.windows = "none", {}
         self.leaf = False  # model code inside is no phase of its own
         self.ends_step = None  # the optimizer whose step this is
+        self.generated = None  # tokens a sequence
         self.thread, self.threads = threading.get_ident(), False
         self.started = time.monotonic_ns()
 
@@ -562,6 +563,13 @@ class Probe:
 
     def note(self, code, text):
         self.stream.write("note", code=code, text=short(text, 2000))
+
+    def use(self, torch):
+        """PyTorch is there: read its counters from now on, and share them with the program."""
+        if self.counters is None:
+            self.torch, self.counters = torch, Counters(torch, self)
+            self._tell_torch()
+            self.counters.share()
 
     def guarded(self, act, *args):
         """The program must not fail by a fault of ours: say it, and go on."""
@@ -657,15 +665,15 @@ class Probe:
         readable = error is None and phase.outputs is not None and phase.reason != "stream_capture"
         result = result_of(phase.outputs) if readable else None
         phase.outputs = None
-        if error is None and phase.name == "generate" and result:
+        if result and phase.generated is not None:
             result["generated_tokens"] = phase.generated
         self.completed += 1
         self.since_step.add(phase.name)
-        if phase.ends_step is not None and error is None:
-            self._ended_step(phase.ends_step)
         self.stream.write("end", readings=phase.readings, readings_reason=phase.reason, status=status_of(error),
                           error=error_fields(error), duration_ns=duration, devices=devices, result=result,
                           threads=phase.threads, **phase.fields)
+        if phase.ends_step is not None and error is None:
+            self._ended_step(phase.ends_step)
         self._check_budget(phase, devices)
 
     # The guard. It speaks after the line of the phase: what is completed is written.
@@ -703,7 +711,7 @@ class Probe:
             if None not in (budget, total) and total < budget:
                 self.refusal = (budget, device, None, None, total, "the device has fewer bytes than the budget")
 
-    def tell_torch(self):
+    def _tell_torch(self):
         version = self.torch.version
         self.stream.write("torch", torch=str(self.torch.__version__), cuda=version.cuda, hip=getattr(version, "hip", None),
                           cudnn=self.guarded(self.torch.backends.cudnn.version), extensions=extensions())
@@ -929,9 +937,7 @@ class Hooks:
 
     def hook_torch(self, torch):
         probe = self.probe
-        probe.torch, probe.counters = torch, Counters(torch, probe)
-        probe.tell_torch()
-        probe.counters.share()
+        probe.use(torch)
         self.is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", self.is_compiling)
         self.is_tracing = torch.jit.is_tracing
         for hook in (self.hook_modules, self.hook_losses, self.hook_backward, self.hook_optimizers, self.hook_capture):
@@ -972,7 +978,7 @@ class Hooks:
 
     def forward(self, original, module, args, kwargs):
         probe = self.probe
-        name, step, seen, by = self.name_forward(kwargs)
+        name, step, seen, by = probe.guarded(self.name_forward, kwargs) or (None,) * 4
         if name is None or self.aside(name):
             return original(module, *args, **kwargs)
         phase = Phase(probe, name, given(args, kwargs), step, None, seen, by, type(module).__name__)
@@ -1031,14 +1037,20 @@ class Hooks:
         probe = self.probe
         if self.aside("optimizer_step"):
             return original(optimizer, *args, **kwargs)
-        made, closure = probe.optimizers.get(optimizer, 0) + 1, args[0] if args else kwargs.get("closure")
-        if closure is None and made > probe.steps:
-            for name in {"forward", "backward"} - probe.since_step:
-                probe.missing(name, made, "no %s was seen before optimizer step %d" % (name, made))
+        closure = args[0] if args else kwargs.get("closure")
+        made = probe.guarded(self.look_back, optimizer, closure)
         phase = Phase(probe, "optimizer_step", None, made, None, "hooked", "torch.optim.Optimizer.step", type(optimizer).__name__)
         phase.leaf = closure is None  # a closure runs forward and backward inside
         phase.ends_step = optimizer
         return probe.run(phase, original, (optimizer,) + args, kwargs)
+
+    def look_back(self, optimizer, closure):
+        """The number of this step, which a forward and a backward must have come before, seen or not."""
+        made = self.probe.optimizers.get(optimizer, 0) + 1
+        if closure is None and made > self.probe.steps:
+            for name in sorted({"forward", "backward"} - self.probe.since_step):
+                self.probe.missing(name, made, "no %s was seen before optimizer step %d" % (name, made))
+        return made
 
     def hook_capture(self, torch):
         """Nothing may wait or read inside a capture; the whole of one is a phase, begun before and ended after it."""
@@ -1134,10 +1146,7 @@ class Hooks:
 
     def hook_trainer(self, module):
         def made(original, trainer, *args, **kwargs):
-            for kind in type(trainer).__mro__:
-                for method in TRAINER.keys() & vars(kind).keys():
-                    wrapped = self.phase_of(vars(kind)[method], TRAINER[method], "hooked", "Trainer." + method)
-                    setattr(kind, method, wrapped)
+            self.probe.guarded(self.hook_methods, type(trainer))
             original(trainer, *args, **kwargs)
             self.probe.guarded(self.register, trainer)
 
@@ -1145,6 +1154,11 @@ class Hooks:
         for method, name in TRAINER.items():
             has = hasattr(module.Trainer, method)
             self.told(name, "Trainer." + method, None if has else "this version has no such function")
+
+    def hook_methods(self, trainer):
+        for kind in trainer.__mro__:
+            for method in [m for m in TRAINER if inspect.isfunction(vars(kind).get(m))]:
+                setattr(kind, method, self.phase_of(vars(kind)[method], TRAINER[method], "hooked", "Trainer." + method))
 
     def register(self, trainer):
         """The callback joins by itself; one that the program gave already is told its trainer."""
@@ -1240,16 +1254,13 @@ class Finder:
     """Lets every import take its way, and tells the hooks when a module they wait for has been run."""
 
     def __init__(self, hooks):
-        self.hooks, self.asking = hooks, set()
+        self.hooks = hooks
 
     def find_spec(self, name, path=None, target=None):
-        if name not in self.hooks.on_import or name in self.asking:
+        if name not in self.hooks.on_import:
             return None
-        self.asking.add(name)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.asking.discard(name)
+        finders = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
+        spec = next(filter(None, (f.find_spec(name, path, target) for f in finders)), None)
         try:
             replace(spec.loader, "exec_module", self.run)
         except AttributeError:
@@ -1348,11 +1359,8 @@ class phase:  # noqa: N801, it reads as a statement
         probe = start()
         if probe is None or verifying():
             return Unmeasured()
-        if probe.counters is None and "torch" in sys.modules:
-            probe.torch = sys.modules["torch"]
-            probe.counters = Counters(probe.torch, probe)
-            probe.counters.share()
-            probe.tell_torch()
+        if "torch" in sys.modules:
+            probe.guarded(probe.use, sys.modules["torch"])
         return Phase(probe, self.name, inputs if self.inputs is None else self.inputs, self.step)
 
     def __enter__(self):
@@ -1547,8 +1555,7 @@ def main(arguments):
 
 
 def run_lab(probe, torch, device, options):
-    probe.torch, probe.counters = torch, Counters(torch, probe)
-    probe.tell_torch()
+    probe.use(torch)
     order = ["forward", "loss", "backward", "optimizer_step"] if options.train else ["cold_forward", "warmup", "warm_forward"]
     fields = {k: v for k, v in vars(options).items() if k not in ("command", "output")}
     probe.stream.write("lab", blocks=BLOCKS, seed=SEED, order=["model_load", "inputs"] + order, process="one",

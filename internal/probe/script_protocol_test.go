@@ -176,6 +176,11 @@ try:
 except RuntimeError:
     pass`, []string{"backward: status = out_of_memory", "backward: devices 0 peak allocated_bytes = 100", "backward: inputs values batch = 64",
 			"backward: error message = CUDA out of memory. Tried to allocate 2.00 GiB"}},
+		{"names that hooks use too", `
+@phase("generate")
+def generate(x):
+    return torch.Tensor()
+generate(torch.Tensor())`, []string{"generate: status = ok", "generate: result reason = not_plain", "generate: result generated_tokens = <nil>"}},
 		{"a phase that is interrupted", `
 try:
     with phase("save"):
@@ -311,6 +316,11 @@ torch.gradients[0] = False
 model(1, use_cache=True)
 model(1, past_key_values=Cache(8))
 model(1, past_key_values=((1, 2),))`, "prefill? decode? decode?"},
+		{"a cache that does not answer", `
+class Odd:
+    def get_seq_length(self): raise IndexError("layer 0")
+torch.gradients[0] = False
+model(1, past_key_values=Odd())`, ""},
 		{"saving, and loading by itself", "torch.save(1, 'x'); torch.serialization.save(1, 'x')", "save save"},
 		{"moving", "model.to('cuda:0'); model.cuda(); model.to(dtype)", "transfer transfer"},
 		{"the program's own names, and hooked ones inside", `
@@ -334,7 +344,9 @@ class Cache:
 		for i, r := range each(t, python, snippets) {
 			t.Run(cases[i].name, func(t *testing.T) {
 				s := r.only(t)
-				s.faultless(t)
+				if cases[i].name != "a cache that does not answer" {
+					s.faultless(t)
+				}
 				if got := s.tree(); r.status != 0 || got != cases[i].want {
 					t.Errorf("%s: %s, want %s; status %d %s", python, got, cases[i].want, r.status, r.stderr)
 				}
