@@ -370,7 +370,8 @@ class Window:
         """The device in the line "end"; what was not read is null."""
         return {"device": device, "start": self.start, "peak": self.peak if stats else NOTHING,
                 "end": levels(stats) if stats else NOTHING, "peak_since": "phase" if self.start else "process",
-                "windows": self.resets + 1, "reason": reason, **self.since(stats or {})}
+                "windows": self.resets + 1, "reason": reason, "device_free_bytes": None, "device_total_bytes": None,
+                **self.since(stats or {})}
 
     def since(self, stats):
         """How often it happened in between; unknown where the start is, or where somebody reset the count."""
@@ -421,6 +422,8 @@ class Counters:
 
     def flat_stats_for_program(self, original, *device):
         stats = original(*device)
+        if not self.kept:
+            return stats  # to ask for the current device could create a context
         for path, peak in self.kept.get(self.index(device[0] if device else None), {}).items():
             key = ".".join(path) + ".peak"
             if key in stats:
@@ -639,8 +642,10 @@ class Probe:
             self._refuse(*self.refusal)
 
     def _ends(self, phase, error):
-        if self.counters is None or phase.reason in ("stream_capture", "failed"):
+        if self.counters is None or phase.reason == "stream_capture":
             return []
+        if phase.reason == "failed":
+            return [w.line(d, reason="no reading at the start") for d, w in phase.windows.items()]
         try:
             if self.counters.capturing():
                 raise Unreadable("stream_capture")
