@@ -80,8 +80,10 @@ func (o *options) nonTorch(in estimate.Input, plan parallel.RankPlan) account.Fi
 		default:
 			f = hundredths(23, 45, p)
 		}
+	case tensor && o.wholeCard:
+		f = hundredths(5, 360, p) // 3.58 GiB with the context, vllm 10511
 	case tensor:
-		f = hundredths(5, 360, p)
+		f = hundredths(5, 220, p)
 	default:
 		f = hundredths(2, 55, p)
 	}
