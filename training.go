@@ -2,6 +2,7 @@ package floodmark
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -75,4 +76,21 @@ func (r *Request) tune(t workload.Train) error {
 	r.Workload.Training = &t
 	r.Warnings = append(r.Warnings, a.Warnings...)
 	return nil
+}
+
+// HeldModel is the model as the work holds it: in the formats that it declares,
+// and what preparation casts in 32 bits.
+func (p *Prediction) HeldModel() *model.Model {
+	m := p.Request.Model
+	if t := p.Request.Workload.Training; t == nil || t.Tuning == nil || !t.Tuning.Prepared {
+		return m
+	}
+	cast := *m
+	cast.Tensors = slices.Clone(m.Tensors)
+	for i, t := range cast.Tensors {
+		if t.Packed == nil && (t.Stored == dtype.F16 || t.Stored == dtype.BF16) && t.Role.Category() == account.CategoryParameter {
+			cast.Tensors[i].Stored = dtype.F32
+		}
+	}
+	return &cast
 }

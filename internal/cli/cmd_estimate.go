@@ -143,10 +143,10 @@ func (s *session) estimateOne(cmd *cobra.Command, o *estimateOptions, request fl
 		return nil, err
 	}
 	if o.byModule {
-		document.Parts = append(document.Parts, floodmark.PartsOf(request.Model.ByModule())...)
+		document.Parts = append(document.Parts, floodmark.PartsOf(p.HeldModel().ByModule())...)
 	}
 	if o.byLayer {
-		document.Parts = append(document.Parts, floodmark.PartsOf(request.Model.ByLayer())...)
+		document.Parts = append(document.Parts, floodmark.PartsOf(p.HeldModel().ByLayer())...)
 	}
 	for _, setting := range o.whatIf {
 		c, err := floodmark.WhatIf(cmd.Context(), p, setting)
