@@ -193,6 +193,8 @@ func (p *Prediction) values(field string) []string {
 		narrow = "int8" // transformers' quantised caches hold whole numbers
 	}
 	switch {
+	case field == weightsSetting && w.Training != nil && w.Operation != workload.Evaluation && w.Operation != workload.Export:
+		// what is trained takes gradients, and of what is frozen base_format says it
 	case field == weightsSetting:
 		return []string{"int8", "int4"}
 	case field == cacheFormatSetting && (w.Precision.Cache == dtype.Unknown || wide(w.Precision.Cache)):

@@ -3,22 +3,26 @@ package floodmark
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"floodmark/workload"
 )
 
-// The keys of settings of training that [WhatIf] takes.
+// The keys of settings of training, spelled as the flags.
 const (
-	checkpointingSetting  = "checkpointing"
 	optimizerSetting      = "optimizer"
 	implementationSetting = "optimizer_implementation"
 	precisionSetting      = "precision"
+	checkpointingSetting  = "checkpointing"
+	loraRankSetting       = "lora_rank"
+	baseFormatSetting     = "base_format"
+	zeroGradSetting       = "zero_grad"
 	accumulationSetting   = "accumulation"
 )
 
-// trainingSettings are the settings of training that can be changed.
+// trainingSettings lists them.
 func trainingSettings() []string {
-	return []string{checkpointingSetting, optimizerSetting, implementationSetting, precisionSetting, accumulationSetting}
+	return []string{optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting}
 }
 
 // errNotTraining is a setting of training for work that trains nothing.
@@ -26,49 +30,109 @@ var errNotTraining = errors.New("the workload does not train")
 
 // setTraining is the request with one setting of its training changed.
 func (r Request) setTraining(field, value string) (Request, error) {
-	if r.Workload.Training == nil {
+	w := &r.Workload
+	if w.Training == nil || w.Operation != workload.Training && w.Operation != workload.FineTuning {
 		return r, errNotTraining
 	}
-	t := *r.Workload.Training
-	r.Workload.Training = &t
+	t := *w.Training
+	w.Training = &t
 	var err error
 	switch field {
+	case optimizerSetting:
+		return r.optimizedBy(value)
+	case implementationSetting:
+		t.Optimizer, err = workload.ParseOptimizer(optimizerName(t.Optimizer), value)
+	case precisionSetting:
+		was := w.Precision
+		w.Precision, t.Autocast, err = workload.ParseLayout(value)
+		w.Precision.Compute, w.Precision.Cache = was.Compute, was.Cache
 	case checkpointingSetting:
 		t.Checkpointing, err = workload.ParseCheckpointing(value)
-	case optimizerSetting:
-		t.Optimizer, err = workload.ParseOptimizer(value, "")
-		if p := &r.Workload.Precision; err == nil && t.Optimizer.Bits == 8 {
-			p.FirstMoment, p.SecondMoment = workload.EightBit(), workload.EightBit()
+	case loraRankSetting:
+		t.Tuning, err = adapted(t.Tuning, value)
+	case baseFormatSetting:
+		if t.Tuning == nil {
+			return r, errors.New("without an adapter every weight is trained, and none is frozen")
 		}
-	case implementationSetting:
-		t.Optimizer, err = workload.ParseOptimizer(string(t.Optimizer.Name), value)
-	case precisionSetting:
-		before := r.Workload.Precision
-		r.Workload.Precision, t.Autocast, err = workload.ParseLayout(value)
-		r.Workload.Precision.Compute, r.Workload.Precision.Cache = before.Compute, before.Cache
+		tuning := *t.Tuning
+		tuning.Base = value
+		t.Tuning = &tuning
 	case accumulationSetting:
-		if _, e := fmt.Sscanf(value, "%d", &t.Accumulation); e != nil || t.Accumulation < 1 {
-			err = fmt.Errorf("%q is no number of micro-batches", value)
+		if t.Accumulation, err = strconv.ParseInt(value, 10, 64); err != nil || t.Accumulation < 1 {
+			return r, fmt.Errorf("%q is no number of micro-batches", value)
+		}
+	case zeroGradSetting:
+		if t.Reset = workload.GradientReset(value); t.Reset != workload.SetToNone && t.Reset != workload.SetToZero {
+			return r, fmt.Errorf("%q is not none or zero", value)
 		}
 	}
 	return r, err
 }
 
-// trainingValues is what a setting of training may be changed to, to lower what
-// it reaches.
+// optimizedBy is the request with another optimizer: it loops over parameters as
+// the one before it, where both are PyTorch's, and keeps moments of its own
+// where it does not take the declared ones.
+func (r Request) optimizedBy(name string) (Request, error) {
+	t, p := r.Workload.Training, &r.Workload.Precision
+	was := t.Optimizer
+	o, err := workload.ParseOptimizer(name, "")
+	if err != nil {
+		return r, err
+	}
+	if loops(o) && loops(was) && o.Implementation == "" {
+		o.Implementation = was.Implementation
+	}
+	t.Optimizer = o
+	if o.Moments() == 0 || p.FirstMoment.None() || p.FirstMoment.Blockwise {
+		p.FirstMoment, p.SecondMoment = workload.StateFormat{}, workload.StateFormat{}
+	}
+	return r, nil
+}
+
+// loops reports an optimizer of which PyTorch has foreach, fused and for_loop.
+func loops(o workload.Optimizer) bool {
+	return o.Bits == 0 && (o.Name == workload.AdamW || o.Name == workload.SGD)
+}
+
+// adapted is an adapter of a rank: the declared one, or one on every linear layer.
+func adapted(was *workload.Tuning, rank string) (*workload.Tuning, error) {
+	n, err := strconv.Atoi(rank)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no whole number", rank)
+	}
+	t := workload.Tuning{Kind: "lora", Targets: []string{"all-linear"}}
+	if was != nil {
+		t = *was
+	}
+	t.Rank = n
+	return &t, t.Check()
+}
+
+// trainingValues is what a setting of the training may be changed to.
 func (p *Prediction) trainingValues(field string) []string {
-	t := p.Request.Workload.Training
-	if t == nil || p.Request.Workload.Operation == workload.Evaluation || p.Request.Workload.Operation == workload.Export {
+	w := p.Request.Workload
+	t := w.Training
+	if t == nil || w.Operation != workload.Training && w.Operation != workload.FineTuning {
 		return nil
 	}
-	o := t.Optimizer
+	var list []string
 	switch {
-	case field == checkpointingSetting && (t.Checkpointing.Kind == "" || t.Checkpointing.Kind == workload.NoCheckpointing):
-		return []string{string(workload.FullCheckpointing)}
-	case field == optimizerSetting && o.Name == workload.AdamW && o.Bits == 0 && !p.Request.Workload.Precision.FirstMoment.Blockwise:
-		return []string{"adamw_8bit"}
-	case field == implementationSetting && o.Name == workload.AdamW && o.Bits == 0 && o.Implementation != workload.Fused:
-		return []string{string(workload.Fused)}
+	case field == optimizerSetting:
+		list = []string{"adamw_8bit", "paged_adamw_8bit", "adafactor", "sgd"}
+	case field == implementationSetting && loops(t.Optimizer):
+		list = []string{string(workload.Fused), string(workload.ForLoop)}
+	case field == precisionSetting && t.Tuning == nil:
+		list = []string{"bf16-params-bf16-grads-fp32-master-fp32-moments", "bf16-params", "fp32-params-autocast"}
+	case field == checkpointingSetting && t.Checkpointing.Kind != workload.FullCheckpointing:
+		list = []string{string(workload.FullCheckpointing), string(workload.SelectiveCheckpointing)}
+	case field == loraRankSetting && t.Tuning == nil:
+		list = []string{"16"}
+	case field == loraRankSetting && t.Tuning.Rank > 1:
+		list = []string{strconv.Itoa(t.Tuning.Rank / 2)}
+	case field == baseFormatSetting && t.Tuning != nil && t.Tuning.Base == "":
+		list = []string{"int8", "nf4-double"}
+	case field == zeroGradSetting && t.Reset == workload.SetToZero:
+		list = []string{string(workload.SetToNone)}
 	}
-	return nil
+	return list
 }

@@ -90,13 +90,30 @@ func trainingFormats(w workload.Workload) []record.TrainingFormat {
 		format workload.StateFormat
 	}{
 		{"gradients", declared.Gradients}, {"master_copy", declared.MasterCopy},
-		{"first_moment", declared.FirstMoment}, {"second_moment", declared.SecondMoment},
+		{"first_moment", momentFormat(w.Training.Optimizer, 1, declared.FirstMoment)},
+		{"second_moment", momentFormat(w.Training.Optimizer, 2, declared.SecondMoment)},
 	} {
 		if s.format.Declared {
 			add(s.tensor, s.format.String())
 		}
 	}
 	return list
+}
+
+// momentFormat is the format of a moment that the optimizer keeps: its own where
+// it chooses one, whatever a layout says of others; undeclared where it has none.
+func momentFormat(o workload.Optimizer, which int, declared workload.StateFormat) workload.StateFormat {
+	switch {
+	case o.Bits != 0 && which == 2 && o.Name != workload.AdamW:
+		return workload.StateFormat{}
+	case o.Bits == 8:
+		return workload.EightBit()
+	case o.Bits != 0:
+		return workload.In(dtype.F32)
+	case which > o.Moments():
+		return workload.StateFormat{}
+	}
+	return declared
 }
 
 // trainedModules counts what is trained by kind of module.

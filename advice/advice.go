@@ -67,16 +67,25 @@ func generation() []Switch {
 // pass and steps no optimizer, so that only its own batch reaches it.
 func trained() []Switch {
 	activations := []account.TermID{account.TermActivations, account.TermTemporaries, account.TermLogits, account.TermAllocatorCache}
-	states := []account.TermID{account.TermGradients, account.TermMasterCopy, account.TermOptimizerState}
+	states := []account.TermID{account.TermMasterCopy, account.TermOptimizerState, account.TermPagedState}
+	stepped := slices.Concat(states, []account.TermID{account.TermGradients, account.TermTemporaries, account.TermAllocatorCache})
+	step := []account.PhaseID{account.PhaseOptimizerStep}
 	return []Switch{
+		{ID: "optimizer_implementation", Reaches: []account.TermID{account.TermTemporaries, account.TermAllocatorCache}, During: step,
+			Cost: "duration, where parameters are taken one by one", Not: "it makes fewer temporaries, and keeps the same states"},
+		{ID: "zero_grad", Reaches: []account.TermID{account.TermGradients}, During: []account.PhaseID{account.PhaseForward, account.PhaseLoss},
+			Cost: "gradients are made anew in each step", Not: "backward makes gradients all the same"},
 		{ID: "micro_batch", Reaches: activations, During: training(), Cost: "more steps for one batch", Not: "it is the batch of a training step"},
-		{ID: "checkpointing", Reaches: []account.TermID{account.TermActivations}, During: training(), Cost: "duration: the forward pass of each block runs twice",
-			Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations, and everything else"},
-		{ID: "optimizer", Reaches: []account.TermID{account.TermOptimizerState}, Cost: "another trajectory of training", Check: "that training still converges"},
-		{ID: "optimizer_implementation", Reaches: []account.TermID{account.TermTemporaries}, During: []account.PhaseID{account.PhaseOptimizerStep}, Cost: "none that is known",
-			Not: "it is about the temporaries of the step"},
-		{ID: "adapters", Reaches: states, Cost: "fewer parameters learn", Check: "quality of the result", Not: "activations still pass through the frozen base"},
-		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermWeights}), Cost: "more cards, which talk in every step", Not: "each rank still runs its own batch"},
+		{ID: "checkpointing", Reaches: []account.TermID{account.TermActivations, account.TermAllocatorCache}, During: training(),
+			Cost: "duration: the forward pass of each block runs twice", Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations, and everything else"},
+		{ID: "optimizer", Reaches: slices.Concat(states[1:], []account.TermID{account.TermTemporaries, account.TermAllocatorCache}), During: training(),
+			Cost: "another trajectory of training", Check: "that training still converges", Not: "it keeps other states, and updates the same parameters"},
+		{ID: "precision", Reaches: slices.Concat(stepped, []account.TermID{account.TermWeights, account.TermActivations, account.TermAutocastCache}),
+			Cost: "quality: small updates are lost in narrow formats", Check: "that training still converges", Not: "formats of training's tensors change nothing of it"},
+		{ID: "lora_rank", Reaches: slices.Concat(stepped, []account.TermID{account.TermAdapters}), During: training(),
+			Cost: "fewer parameters learn (lora_targets as declared, else all-linear)", Check: "quality of the result", Not: "activations still pass through the frozen base"},
+		{ID: "base_format", Reaches: []account.TermID{account.TermWeights}, Cost: "quality: the frozen weights are rounded", Check: "results beside those of the wide format", Not: "it stores what is frozen otherwise, and nothing else"},
+		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermGradients, account.TermWeights}), Cost: "more cards, which talk in every step", Not: "each rank still runs its own batch"},
 		{ID: "batch", Reaches: activations, During: []account.PhaseID{account.PhaseEvaluation}, Cost: "a longer evaluation", Not: "it is the batch of the evaluation"},
 		{ID: "context", Reaches: activations, Cost: "another task, if what is cut off was needed", Check: "what the samples lose"},
 		{ID: "weights", Reaches: []account.TermID{account.TermWeights}, Cost: "quality", Check: "results beside those of the wide format"},

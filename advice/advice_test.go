@@ -37,11 +37,15 @@ func TestReach(t *testing.T) {
 		{"what is not generated yet takes nothing in prefill", "generation", account.TermKVCache, account.PhasePrefill,
 			[]string{"context"}, []string{"generated"}},
 		{"activations dominate: micro-batches or checkpointing", "training", account.TermActivations, account.PhaseBackward,
-			[]string{"micro_batch", "checkpointing"}, []string{"adapters", "optimizer"}},
+			[]string{"micro_batch", "checkpointing"}, []string{"lora_rank", "optimizer"}},
 		{"a failure in evaluation is not answered with the training batch", "training", account.TermActivations, account.PhaseEvaluation,
 			[]string{"batch"}, []string{"micro_batch", "checkpointing"}},
 		{"adapters have no states of the frozen base", "fine-tuning", account.TermOptimizerState, account.PhaseOptimizerStep,
-			[]string{"adapters", "optimizer", "sharding"}, []string{"micro_batch"}},
+			[]string{"lora_rank", "optimizer", "sharding"}, []string{"micro_batch"}},
+		{"gradients: fewer parameters or other formats, never another optimizer", "training", account.TermGradients, account.PhaseBackward,
+			[]string{"lora_rank", "precision", "sharding"}, []string{"optimizer", "optimizer_implementation", "checkpointing", "zero_grad"}},
+		{"temporaries of a step: how PyTorch loops over parameters", "training", account.TermTemporaries, account.PhaseOptimizerStep,
+			[]string{"optimizer_implementation", "optimizer"}, []string{"zero_grad", "base_format"}},
 	} {
 		reach, cannot := ids(c.operation, c.term, c.phase)
 		for _, id := range c.reach {
@@ -61,7 +65,7 @@ func TestReach(t *testing.T) {
 // changes answers or duration says what to look at.
 func TestEverySwitchHasACost(t *testing.T) {
 	checklist.Covers(t, 146, 149)
-	check := []string{"weights", "cache_format", "context", "checkpointing", "optimizer", "adapters"}
+	check := []string{"weights", "cache_format", "context", "checkpointing", "optimizer", "lora_rank", "precision", "base_format"}
 	for _, operation := range []string{"generation", "training"} {
 		for _, s := range Of(operation) {
 			if len(s.Reaches) > 0 && s.Cost == "" {

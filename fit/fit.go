@@ -224,10 +224,15 @@ func open(a account.Account, phase account.Phase, all account.Figure) (account.T
 }
 
 // binding is the term with which the known bytes of a peak first exceed the
-// capacity, when terms are taken in the order in which they come to be.
+// capacity, when terms are taken in the order in which they stay: what is loaded
+// stands before what is kept from step to step, and both before what passes.
 func binding(a account.Account, phase account.Phase, capacity int64) account.TermID {
 	sum := int64(0)
-	for _, s := range phase.AtPeak {
+	shares := slices.Clone(phase.AtPeak)
+	slices.SortStableFunc(shares, func(x, y account.Share) int {
+		return staying(a.Terms[x.Term].ID) - staying(a.Terms[y.Term].ID)
+	})
+	for _, s := range shares {
 		n, fits := bytesize.Add(sum, s.Bytes.Low())
 		if !fits || n > capacity {
 			return a.Terms[s.Term].ID
@@ -235,6 +240,20 @@ func binding(a account.Account, phase account.Phase, capacity int64) account.Ter
 		sum = n
 	}
 	return largest(a, phase)
+}
+
+// staying is the place of a term in the order of how long it stays. Of two terms
+// in one place the account's order counts.
+func staying(id account.TermID) int {
+	switch id {
+	case account.TermContext, account.TermCommunication, account.TermWeights, account.TermBuffers, account.TermQuantisationMetadata, account.TermAdapters, account.TermReserve:
+		return 0
+	case account.TermMasterCopy, account.TermOptimizerState, account.TermPagedState, account.TermKVCache, account.TermRecurrentState, account.TermKeptPredictions:
+		return 1
+	case account.TermGradients, account.TermAutocastCache:
+		return 2
+	}
+	return 3
 }
 
 // leastOnCard is the least that a card must hold when a scope of one process
