@@ -100,3 +100,26 @@ func TestNothingToJudge(t *testing.T) {
 		t.Errorf("no account: %+v", got)
 	}
 }
+
+// What passes binds only where what stays would fit: of a step of training the
+// states are ahead of the temporaries of the step, whatever the account's order.
+func TestBindingTerm(t *testing.T) {
+	known := func(n int64) account.Figure { return account.Exact(n*gib, account.Provenance{}) }
+	for _, c := range []struct {
+		capacity int64
+		want     account.TermID
+	}{{120, account.TermTemporaries}, {110, account.TermGradients}, {80, account.TermOptimizerState}, {40, account.TermMasterCopy}, {10, account.TermWeights}} {
+		a := account.Account{}
+		phase := account.Phase{ID: account.PhaseOptimizerStep}
+		for i, s := range []struct {
+			id account.TermID
+			n  int64
+		}{{account.TermTemporaries, 30}, {account.TermWeights, 15}, {account.TermMasterCopy, 30}, {account.TermGradients, 15}, {account.TermOptimizerState, 60}} {
+			a.Terms = append(a.Terms, account.Term{ID: s.id})
+			phase.AtPeak = append(phase.AtPeak, account.Share{Term: i, Bytes: known(s.n)})
+		}
+		if got := binding(a, phase, c.capacity*gib); got != c.want {
+			t.Errorf("%d GiB: %s binds, want %s", c.capacity, got, c.want)
+		}
+	}
+}
