@@ -2,6 +2,8 @@ package training
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -96,18 +98,33 @@ func (j *job) microBatch(n, micro int, makes bool) {
 // foreign leaves the operators of software that has modules of its own without a
 // most: those of transformers stand for the least.
 func (j *job) foreign(from int) {
-	whose := j.in.Workload.Engine.Name
-	switch whose {
-	case "", "eager", "transformers":
-		if whose = ""; besideCheckpoint(j.in.Model.Type) {
-			whose = "code beside the checkpoint"
-		}
-	}
-	if whose != "" {
+	if whose := j.whose(); whose != "" {
 		p := requested(operatorFormula)
 		j.bound(j.term(account.TermActivations, account.CategoryActivation, p), from, int32(len(j.tl.Phases)-1),
-			account.Unknown("the modules of "+whose+" are its own, and those of transformers stand for the least of them", p))
+			account.Unknown("the modules of "+whose+" are its own, and those of transformers "+strconv.Itoa(programsOf)+" stand for the least of them", p))
 	}
+}
+
+// programsOf is the major release of transformers whose modules have programs.
+const programsOf = 5
+
+// whose is the software whose modules are not those that have programs; empty
+// where they are.
+func (j *job) whose() string {
+	e := j.in.Workload.Engine
+	switch e.Name {
+	case "", "eager", "transformers":
+	default:
+		return e.Name
+	}
+	major, _, _ := strings.Cut(e.Version, ".")
+	if n, err := strconv.Atoi(major); err == nil && e.Name == "transformers" && n < programsOf {
+		return "transformers " + e.Version
+	}
+	if besideCheckpoint(j.in.Model.Type) {
+		return "code beside the checkpoint"
+	}
+	return ""
 }
 
 // besideCheckpoint reports a model_type whose class is no part of transformers:
