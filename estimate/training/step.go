@@ -71,7 +71,6 @@ func (j *job) tokens() (int64, bool) {
 // ones the first makes the gradients, and the others run beside them.
 func (j *job) microBatch(n, micro int, makes bool) {
 	if j.ops != nil {
-		defer j.foreign(len(j.tl.Phases))
 		j.ops.beforeLoss = func() {
 			j.finish()
 			j.begin(account.PhaseLoss, n, micro)
@@ -93,16 +92,6 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		}
 	})
 	j.unpredicted(from, len(j.tl.Phases)-1)
-}
-
-// foreign leaves the operators of software that has modules of its own without a
-// most: those of transformers stand for the least.
-func (j *job) foreign(from int) {
-	if whose := j.whose(); whose != "" {
-		p := requested(operatorFormula)
-		j.bound(j.term(account.TermActivations, account.CategoryActivation, p), from, int32(len(j.tl.Phases)-1),
-			account.Unknown("the modules of "+whose+" are its own, and those of transformers "+strconv.Itoa(programsOf)+" stand for the least of them", p))
-	}
 }
 
 // programsOf is the major release of transformers whose modules have programs.
@@ -247,6 +236,8 @@ func (j *job) why() string {
 		return "what weight offload brings to the device and when is not modelled"
 	case len(j.in.Model.Stacks) != 1 || j.in.Model.Stacks[0].Kind != model.Decoder:
 		return "the operators of this kind of model are not modelled"
+	case j.whose() != "":
+		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
 	case slices.ContainsFunc(j.in.Model.Tensors, j.packedOtherwise):
 		return "the operators of weights that are packed in this way are not modelled"
 	case j.train.InBackward:

@@ -87,13 +87,10 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 	low := figure.Low()
 	high, known := figure.High()
 	if !known {
-		// Where the operators of similar modules were run, what they make is a figure,
-		// with no most: nothing fits by it.
-		if row.Why = figure.Reason(); !strings.Contains(row.Why, "stand for the least") {
-			return row
-		}
-		high, row.Open = low, true
+		row.Why = figure.Reason()
+		return row
 	}
+	row.Open = r.stoodFor()
 	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(row.Want))
 	return row
 }
@@ -104,6 +101,9 @@ func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
 	f, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
 	if err != nil {
 		return account.Figure{}, err
+	}
+	if r.stoodFor() {
+		f.Workload.Engine = workload.Engine{}
 	}
 	request := floodmark.Request{ModelPath: filepath.Join(trainingModels, r.Model+".json"), Workload: f.Workload}
 	if f.GPU != "" {
@@ -130,6 +130,11 @@ func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
 	}
 	return account.Highest(account.Provenance{Scope: scope}, peaks...), nil
 }
+
+// stoodFor reports a run of software whose modules have no programs: its row is
+// compared with those of transformers, and judged as one of which nobody can say
+// the most, for that is what the program says of it.
+func (r measuredRun) stoodFor() bool { return strings.Contains(r.Workload, "engine: {") }
 
 // without is a peak less what some terms hold at it.
 func without(a account.Account, phase account.Phase, f account.Figure, dropped []account.TermID) account.Figure {
