@@ -175,6 +175,9 @@ func (p *Prediction) on(c device.Card) Request {
 
 // kind is equal for cards on which the accounts are equal.
 func (p *Prediction) kind(c device.Card) string {
+	if _, is := p.on(c).unpacks(); is {
+		return architecture(c) + " unpacked"
+	}
 	if p.Capacity != nil || trains(p.Request.Workload.Operation) {
 		return c.ID
 	}
@@ -201,9 +204,7 @@ func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[stri
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(kinds)); i = next.Add(1) - 1 {
-				var one outcome
-				one, failed[i] = p.predict(ctx, p.on(kinds[i]))
-				made[i] = one.accounts
+				made[i], failed[i] = p.accountsOn(ctx, kinds[i])
 			}
 		})
 	}
@@ -213,6 +214,21 @@ func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[stri
 		byKind[p.kind(c)] = firstRanks(made[i])
 	}
 	return byKind, errors.Join(failed...)
+}
+
+// accountsOn makes the accounts on one card: of another model where the card makes
+// the software unpack what the checkpoint packs.
+func (p *Prediction) accountsOn(ctx context.Context, c device.Card) ([]account.Account, error) {
+	r := p.on(c)
+	if _, is := r.unpacks(); is {
+		q, err := Estimate(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return q.accounts, nil
+	}
+	one, err := p.predict(ctx, r)
+	return one.accounts, err
 }
 
 // firstRanks keeps one rank of each class: with the same card under all of them

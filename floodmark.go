@@ -90,6 +90,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r, err = r.trained(); err != nil {
 		return nil, err
 	}
+	r = r.unpacked()
 	if ranks := r.Workload.Mesh.Ranks(); r.Devices > 0 && ranks > r.Devices {
 		return nil, &parallel.NotSupportedError{Rule: fmt.Sprintf("the layout takes %d devices and there is %d", ranks, r.Devices)}
 	}

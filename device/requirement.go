@@ -48,6 +48,45 @@ func (c Card) Lacks(format dtype.Format, engine string) (r Requirement, refused,
 	return Requirement{}, false, false
 }
 
+// Packing is a way of packing weights that transformers computes on from a compute
+// capability on. Below it the weights are unpacked to bfloat16 as they are loaded.
+type Packing struct {
+	Method     string // quant_method of a checkpoint
+	Capability string
+	Source     string
+}
+
+// Packings lists them.
+func Packings() []Packing {
+	const quantizers = "https://github.com/huggingface/transformers/blob/main/src/transformers/quantizers/"
+	return []Packing{
+		{Method: "fp8", Capability: "8.9", Source: quantizers + "quantizer_finegrained_fp8.py (validate_environment)"},
+		{Method: "mxfp4", Capability: "7.5", Source: quantizers + "quantizer_mxfp4.py (validate_environment)"},
+	}
+}
+
+// Unpacks is the packing of a checkpoint that the card is below, and whether it
+// is known to be.
+func (c Card) Unpacks(method string) (Packing, bool) {
+	own, known := capability(c.ComputeCapability)
+	if !known {
+		own, known = newest()[c.Arch]
+	}
+	for _, p := range Packings() {
+		if least, _ := capability(p.Capability); known && p.Method == method && own < least {
+			return p, true
+		}
+	}
+	return Packing{}, false
+}
+
+// newest is the highest compute capability of an architecture of NVIDIA's, in
+// tenths, for cards of which no own one is known
+// (https://developer.nvidia.com/cuda-gpus).
+func newest() map[string]int {
+	return map[string]int{"Maxwell": 53, "Pascal": 62, "Volta": 72, "Turing": 75, "Ampere": 87}
+}
+
 // Rule says what a card does not meet.
 func (r Requirement) Rule(c Card) string {
 	return fmt.Sprintf("computing in %s needs compute capability %s, and %s has %s (%s)", r.Format, r.Capability, c.Label(), c.ComputeCapability, r.Source)

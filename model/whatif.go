@@ -128,6 +128,17 @@ func (m *Model) rewrite(w way) *Model {
 	})
 }
 
+// Unpacked is the model with every packed tensor in one format and nothing beside
+// it, as software makes it that has no kernels for what a checkpoint packs.
+func (m *Model) Unpacked(f dtype.Format) *Model {
+	return m.copyWith(func(t Tensor) []Tensor {
+		if t.Role != RoleBuffer && (t.Packed != nil || t.Stored.Blocked() || t.Stored != dtype.Unknown && t.Stored.Bits() < 16) {
+			return []Tensor{t.in(f)}
+		}
+		return []Tensor{t}
+	})
+}
+
 // in is the tensor in a format, nothing packed.
 func (t Tensor) in(f dtype.Format) Tensor {
 	t.Stored, t.Packed, t.Opaque = f, nil, false
