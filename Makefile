@@ -10,10 +10,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## the program, as bin/floodmark
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/floodmark ./cmd/floodmark
+	@scripts/build.sh bin/floodmark
 
 static: ## the program without NVML, as bin/floodmark: one static file
-	CGO_ENABLED=0 go build -tags nonvml -trimpath -ldflags '-s -w' -o bin/floodmark ./cmd/floodmark
+	@scripts/build.sh bin/floodmark nonvml
 
 check: ## everything a change must pass, in under two minutes
 	@scripts/check.sh

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 runs=${1:-5}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$work/floodmark" ./cmd/floodmark
+scripts/build.sh "$work/floodmark"
 fm=$work/floodmark
 
 echo "== start, $runs runs"

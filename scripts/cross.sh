@@ -10,7 +10,7 @@ trap 'rm -rf "$out"' EXIT
 
 build() {
 	local name=$1 arch=$2 tags=$3
-	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags "$tags" -buildvcs=false -trimpath -ldflags '-s -w' -o "$out/$name" ./cmd/floodmark
+	GOOS=linux GOARCH=$arch scripts/build.sh "$out/$name" "$tags"
 	size=$(wc -c <"$out/$name")
 	echo "linux/$arch $tags: $size bytes"
 	if [ "$size" -ge "$limit" ]; then
