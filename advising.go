@@ -46,6 +46,10 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		}
 		for _, c := range changes {
 			option := p.option(s, c)
+			if option.blind {
+				reached = true // perhaps: nobody can say
+				continue
+			}
 			if option.helps(v.Value) {
 				r.Options = append(r.Options, option.Option)
 				reached = reached || option.ReachesTerm || moved(option.Option, v.Value) <= 0
@@ -98,6 +102,7 @@ type option struct {
 	record.Option
 	low, high int64
 	open      bool // nobody can say how much the high moves
+	blind     bool // a term that was bounded is not with the change, so that a lower low says nothing
 }
 
 func (p *Prediction) option(s advice.Switch, c changed) option {
@@ -106,6 +111,8 @@ func (p *Prediction) option(s advice.Switch, c changed) option {
 	a, b := p.Accounts()[i], counterpart(p, c.after, i)
 	o := option{Option: record.Option{Setting: c.setting, Cost: s.Cost, Check: record.Text(s.Check), Verdict: *verdictRecord(*c.after.Verdict)}}
 	for _, row := range changedRows(a, b, v.Phase) {
+		bounded := row.BeforeBytes != nil || row.BeforeHighBytes != nil
+		o.blind = o.blind || bounded && row.AfterBytes == nil && row.AfterHighBytes == nil
 		if row.Moves {
 			o.Moves = append(o.Moves, row)
 			o.ReachesTerm = o.ReachesTerm || row.Term == string(v.Term)

@@ -88,6 +88,24 @@ func TestAdviceForTraining(t *testing.T) {
 	}
 }
 
+// A change with which a term can no longer be bounded is not advised, however low
+// its known bytes are: what is unknown does not count as nothing. The operators
+// of matrices in int8 are not predicted, those of nf4 are.
+func TestAdviceIsNotBlind(t *testing.T) {
+	r := billion(t, "bf16-params", "adamw", "", "rtx-4080")
+	r.Workload.Training.Tuning = &workload.Tuning{Kind: "lora", Rank: 16, Targets: []string{"all-linear"}}
+	r.Workload.Inputs[0].Dimensions[workload.Context] = 8192
+	_, a := advised(t, r)
+	if a == nil || !slices.Contains(settings(a), "base_format=nf4-double") {
+		t.Fatalf("%+v", a)
+	}
+	for _, o := range a.Options {
+		if o.HighMovedBytes == nil {
+			t.Errorf("%s is said to lower the peak by %d, and nobody knows what it holds then", o.Setting, *o.LowMovedBytes)
+		}
+	}
+}
+
 // What is changed of a training leaves the workload that it was asked of alone,
 // and is refused where nothing is trained.
 func TestTrainingSettings(t *testing.T) {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -32,7 +33,9 @@ func (c Card) partition(profile string) (Card, error) {
 	var profiles []string
 	found := false
 	for _, s := range c.MIG {
-		profiles = append(profiles, c.ID+":"+s.Profile)
+		if name := c.ID + ":" + s.Profile; !strings.Contains(s.Profile, " ") && !slices.Contains(profiles, name) {
+			profiles = append(profiles, name) // several readings of one profile, and what no driver names, aside
+		}
 		if strings.EqualFold(s.Profile, profile) {
 			found = true
 			slice.Readings = append(slice.Readings, Reading{Kind: DriverTotal, Bytes: s.Bytes})

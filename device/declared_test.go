@@ -2,6 +2,8 @@ package device
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"floodmark/account"
@@ -70,6 +72,23 @@ func TestRequirements(t *testing.T) {
 		}
 		if _, refused, lacks := card.Lacks(c.format, c.engine); lacks != c.lacks || refused != c.refused {
 			t.Errorf("%s in %s for %s: lacks %v, refused %v", c.card, c.format, c.engine, lacks, refused)
+		}
+	}
+}
+
+// The profiles that are offered are names that can be given, each once.
+func TestOfferedSlices(t *testing.T) {
+	_, err := Find("a100-sxm4-80gb:9g.99gb")
+	var name *NameError
+	if !errors.As(err, &name) || len(name.Candidates) < 5 {
+		t.Fatalf("%v", err)
+	}
+	for i, c := range name.Candidates {
+		if slices.Contains(name.Candidates[:i], c) {
+			t.Errorf("%s is offered twice", c)
+		}
+		if _, err := Find(c); err != nil || strings.Contains(c, " ") {
+			t.Errorf("%q is offered: %v", c, err)
 		}
 	}
 }
