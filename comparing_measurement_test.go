@@ -51,7 +51,7 @@ func compared(t *testing.T, b func(*record.Measurement), o CompareOptions) (*rec
 // Batch 1 → 2 at a constant context is one variable: its contents differ because
 // it does.
 func TestOneVariable(t *testing.T) {
-	checklist.Covers(t, 11, 144, 145)
+	checklist.Covers(t, 11, 144, 145, 218)
 	c, err := compared(t, batchTwo, CompareOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type sweepOptions struct {
 	warmup, repeats   string
 	python            string
 	train, noPhases   bool
-	snapshot, steps   string
+	steps             string
 	pollEvery         time.Duration
 }
 
