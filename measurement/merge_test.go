@@ -180,3 +180,19 @@ func TestCPUIsNoDevice(t *testing.T) {
 		t.Errorf("warnings %v, %d accounts", got, len(m.Accounts()))
 	}
 }
+
+// A level that was read while nothing ran is no peak: a phase whose peak was not
+// read has a lower bound, and no figure.
+func TestAnIdleLevelIsNoPeak(t *testing.T) {
+	checklist.Covers(t, 169)
+	idle := int64(7 << 30)
+	p := Phase{Start: Counters{Allocated: &idle, Reserved: &idle}, End: Counters{Allocated: &idle, Reserved: &idle}, Status: Completed}
+	for _, peak := range p.Peaks() {
+		if _, exact := peak.IsExact(); exact {
+			t.Errorf("%s: %v is taken for a peak", peak.Scope, peak)
+		}
+		if _, bounded := peak.High(); bounded {
+			t.Errorf("%s: %v has a high", peak.Scope, peak)
+		}
+	}
+}

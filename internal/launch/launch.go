@@ -47,7 +47,6 @@ type reader struct {
 	environment map[string]string
 	version     string
 	devices     int
-	class       bool // the engine's own class, not its server
 }
 
 // program finds the engine's own arguments behind what starts it.

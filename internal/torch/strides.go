@@ -64,9 +64,6 @@ func (i *impl) dense() bool {
 	return true
 }
 
-// sameSize reports equal shapes.
-func sameSize(a, b *impl) bool { return a.dims == b.dims && a.size == b.size }
-
 func sameStrides(a, b *impl) bool { return a.dims == b.dims && a.stride == b.stride }
 
 // broadcast is the shape of operands computed together; false where they do not

@@ -75,8 +75,6 @@ func (i *impl) Elements() int64 { return product(i.Shape()) }
 // HasGrad reports that a leaf has a gradient.
 func (i *impl) HasGrad() bool { return i.grad != nil }
 
-func (i *impl) strides() []int64 { return i.stride[:i.dims] }
-
 func (i *impl) leaf() bool { return i.node == nil }
 
 func (i *impl) wrap(dim int) int {
