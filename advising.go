@@ -71,12 +71,20 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 func reading(p *Prediction) string {
 	v := p.Verdict
 	switch missing := p.missing(); {
+	case p.Request.Workload.Operation == workload.Load && p.declaresLengths():
+		return "the operation that the lengths are for: the workload declares load, which runs nothing"
 	case p.Request.Workload.Operation == workload.Load:
 		return "what the model is to do (context, generated, sequences), which the workload does not say"
 	case missing != "":
 		return missing + ", which the workload does not say"
 	}
 	return fmt.Sprintf("what the process on rank %d holds at the peak of %s, read in a run of this workload: what is not known well enough is %s", v.Rank, v.Phase, v.Term)
+}
+
+// declaresLengths reports a workload that says how long its inputs are.
+func (p *Prediction) declaresLengths() bool {
+	_, declared := p.Request.Workload.Dimension(workload.Context)
+	return declared
 }
 
 // missing lists the dimensions that the workload does not give.

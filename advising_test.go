@@ -126,9 +126,15 @@ func TestAdviceOnlyWhereItIsNeeded(t *testing.T) {
 	if _, a := advised(t, seventy(t, 8, "h100-sxm5-80gb")); a != nil {
 		t.Errorf("it fits, and this is advised: %+v", a)
 	}
+	load := seventy(t, 8, "h100-sxm5-80gb")
+	load.Workload.Operation = workload.Load
+	p, a := advised(t, load)
+	if p.Verdict.Value != fit.CannotTell || !strings.Contains(p.Verdict.Reasons[0], "declares the operation load") || !strings.Contains(*a.Reading, "declares load") {
+		t.Errorf("a load with lengths: %v, %+v", p.Verdict.Reasons, a)
+	}
 	r := seventy(t, 8, "h100-sxm5-80gb")
 	delete(r.Workload.Inputs[0].Dimensions, workload.Generated)
-	_, a := advised(t, r)
+	_, a = advised(t, r)
 	if a == nil || a.Reading == nil || !strings.Contains(*a.Reading, "generated") || len(a.Options) != 0 {
 		t.Errorf("without generated: %+v", a)
 	}

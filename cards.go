@@ -88,7 +88,11 @@ func (p *Prediction) judge(card *device.Card, accounts []account.Account, budget
 	v := fit.Decide(fit.Calculated, accounts, budgets)
 	if v.Value == fit.Fits && p.Request.Workload.Operation == workload.Load {
 		v.Value = fit.CannotTell
-		v.Reasons = []string{"loading fits, and proves no more than that: the workload does not say what the model is to do (context, generated, sequences)"}
+		why := "the workload does not say what the model is to do (context, generated, sequences)"
+		if p.declaresLengths() {
+			why = "the workload declares the operation load, which runs none of its inputs"
+		}
+		v.Reasons = []string{"loading fits, and proves no more than that: " + why}
 	}
 	if open := p.Request.Workload.Open; v.Value == fit.Fits && len(open) > 0 {
 		v.Value = fit.CannotTell
