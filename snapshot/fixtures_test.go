@@ -205,7 +205,7 @@ func story(s *Snapshot, r *Recording) []string {
 	}
 	r.Walk(func(entry int, l Levels) { lines = append(lines, fmt.Sprintf("after %d: %+v", entry, l)) })
 	for _, p := range r.Timeline.Phases {
-		lines = append(lines, fmt.Sprintf("phase %+v", p))
+		lines = append(lines, fmt.Sprintf("phase {Phase:%s Step:%d First:%d Last:%d}", p.Phase, p.Step, p.First, p.Last))
 	}
 	for _, i := range r.Intervals {
 		lines = append(lines, fmt.Sprintf("interval %+v", i))
