@@ -202,7 +202,7 @@ func peakRecord(a account.Account) *record.RankPeak {
 
 func shareRecords(a account.Account, phase account.Phase) []record.Share {
 	var shares []record.Share
-	for _, s := range phase.AtPeak {
+	for _, s := range phase.AtHighest() {
 		t := a.Terms[s.Term]
 		r := record.Share{Category: string(t.Category), Term: string(t.ID)}
 		r.Bytes, r.LowBytes, r.HighBytes = record.Interval(s.Bytes)
@@ -239,7 +239,7 @@ func termRecords(a account.Account, formulas []account.Formula) []record.Term {
 		figure := account.Highest(t.Provenance, held...)
 		r.Bytes, r.LowBytes, r.HighBytes = record.Interval(figure)
 		r.Status, r.Reason = string(figure.Status()), record.Text(figure.Reason())
-		for _, s := range peak.AtPeak {
+		for _, s := range peak.AtHighest() {
 			if s.Term == i {
 				r.AtPeakBytes, r.AtPeakLowBytes, r.AtPeakHighBytes = record.Interval(s.Bytes)
 			}

@@ -88,8 +88,11 @@ type Phase struct {
 	Start, End Levels
 	Peaks      []Peak  // at most one a scope; the scope is the figure's
 	AtPeak     []Share // of allocated, or of the widest scope that was accounted for
-	Duration   time.Duration
-	Failed     string // the error that ended it; its peaks are then lower bounds
+	// AtProcess is the same where the process stands higher at another moment: the
+	// allocator reserves more after the peak of what is allocated.
+	AtProcess []Share
+	Duration  time.Duration
+	Failed    string // the error that ended it; its peaks are then lower bounds
 }
 
 // Peak is the peak of one scope; unknown where nobody recorded it.
@@ -100,6 +103,14 @@ func (p Phase) Peak(s Scope) Peak {
 		}
 	}
 	return Peak{Moment: -1}
+}
+
+// AtHighest is what the peak of the widest accounted scope is made of.
+func (p Phase) AtHighest() []Share {
+	if p.AtProcess != nil {
+		return p.AtProcess
+	}
+	return p.AtPeak
 }
 
 // Warning is something that a reader of a result must be told.

@@ -10,28 +10,50 @@ import (
 // compose adds to each phase what is alive at its peak of allocated bytes, in
 // one pass over the events.
 func (b *accounting) compose(phases []account.Phase) {
-	var wanted []int // phases that have such a peak, by its moment
-	for i := range phases {
-		if phases[i].Peak(account.Allocated).Figure.Scope == account.Allocated {
-			wanted = append(wanted, i)
-		}
-	}
-	slices.SortFunc(wanted, func(x, y int) int {
-		return int(phases[x].Peak(account.Allocated).Moment - phases[y].Peak(account.Allocated).Moment)
-	})
+	wanted := b.wanted(phases)
 	held := newHoldings(len(b.list))
 	gone := make([]bool, len(b.tl.Allocs)) // its free was requested
 	for _, a := range b.tl.Before {
 		b.hold(held, a, 1)
 	}
 	moment := -1
-	for _, i := range wanted {
-		for at := int(phases[i].Peak(account.Allocated).Moment); moment < at; {
+	for _, w := range wanted {
+		for moment < w.moment {
 			moment++
 			b.apply(b.tl.Events[moment], held, gone)
 		}
-		phases[i].AtPeak = b.shares(held, moment, i)
+		*w.into = b.shares(held, moment, w.phase)
 	}
+}
+
+// moment is a point of a phase whose shares are wanted.
+type moment struct {
+	moment, phase int
+	into          *[]account.Share
+}
+
+// wanted is the peak of allocated bytes of every phase that has one, and that of
+// the process where it stands higher at another moment; by their moments.
+func (b *accounting) wanted(phases []account.Phase) []moment {
+	var list []moment
+	for i := range phases {
+		p := &phases[i]
+		if p.Peak(account.Allocated).Figure.Scope != account.Allocated {
+			continue
+		}
+		at := int(p.Peak(account.Allocated).Moment)
+		list = append(list, moment{at, i, &p.AtPeak})
+		if p.Peak(account.Process).Figure.Scope != account.Process {
+			continue
+		}
+		highest := int(p.Peak(account.Process).Moment)
+		here, _ := b.bytesAt(account.Process, at)
+		if there, known := b.bytesAt(account.Process, highest); known && there > here {
+			list = append(list, moment{highest, i, &p.AtProcess})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y moment) int { return x.moment - y.moment })
+	return list
 }
 
 // apply moves what the terms hold.

@@ -183,27 +183,37 @@ func (j *job) merge() {
 			j.here(term, account.Zero("there is no adapter to merge", requested(mergeFormula)))
 			return
 		}
-		index := map[int]*parameter{}
-		for i, local := range j.in.Plan.Tensors {
-			index[local.Tensor] = j.held[i]
-		}
 		for _, m := range j.train.Tuning.Modules {
-			base := index[m.Tensor]
-			if base == nil || m.Saved || len(m.Shapes) < 2 {
-				continue
+			if !m.Saved && len(m.Shapes) >= 2 {
+				j.mergeModule(term, m)
 			}
-			delta := base.in(j.adapterFormat())
-			product := j.born(term, delta)
-			scaled := j.born(term, delta)
-			j.free(product)
-			if base.packed {
-				unpacked := j.born(term, base.in(dtype.BF16))
-				sum := j.born(term, max(delta, base.in(dtype.BF16)))
-				j.free(unpacked, sum)
-			}
-			j.free(scaled)
 		}
 	})
+}
+
+// mergeModule is the merge of one module. What it adds has the elements of the
+// product of its two matrices, however the base is stored.
+func (j *job) mergeModule(term uint32, m workload.TunedModule) {
+	t := j.in.Model.Tensors[m.Tensor]
+	base := newParameter(t.Name, t.Role, productOf(m.Shapes[0], m.Shapes[1]), t.Stored, term)
+	delta := base.in(j.adapterFormat())
+	product := j.born(term, delta)
+	scaled := j.born(term, delta)
+	j.free(product)
+	if j.packed(t) {
+		unpacked := j.born(term, base.in(dtype.BF16))
+		sum := j.born(term, max(delta, base.in(dtype.BF16)))
+		j.free(unpacked, sum)
+	}
+	j.free(scaled)
+}
+
+// productOf is the shape of B times A: [out, rank] and [rank, in], of each expert
+// where there are several.
+func productOf(a, b []int64) []int64 {
+	shape := slices.Clone(b)
+	shape[len(shape)-1] = a[len(a)-1]
+	return shape
 }
 
 func (j *job) adapterFormat() dtype.Format {

@@ -107,8 +107,9 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 		n.stacks = append(n.stacks, own)
 	}
 	n.place()
-	for _, s := range n.stacks {
-		for i, turned := 0, s.storesTransposed(); i < len(s.layers); i++ {
+	for index, s := range n.stacks {
+		turned := source.StoresTransposed(int32(index))
+		for i := range s.layers {
 			s.layers[i].transposed = turned
 		}
 	}

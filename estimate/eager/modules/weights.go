@@ -105,7 +105,7 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	w := n.held(t)
 	l := linear{}
 	if w.Packed {
-		l.packed = n.packed(t, w, shape)
+		l.packed = n.packed(t, w, n.asLinear(t, shape))
 	} else {
 		l.weight = n.m.Parameter(w.Format, w.Trained && !w.Copied, shape...)
 		n.parameters = append(n.parameters, Parameter{l.weight, of, w.Trained && !w.Copied})
@@ -116,10 +116,19 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	}
 	if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
-			l.adapter = n.lowRank(a, shape)
+			l.adapter = n.lowRank(a, n.asLinear(t, shape))
 		}
 	}
 	return l
+}
+
+// asLinear is the shape of a linear layer as a packed one and an adapter have it:
+// [out, in], where the tensor is not one of several in a parameter.
+func (n *Net) asLinear(t model.Tensor, shape []int64) []int64 {
+	if slices.Equal(shape, t.Shape) {
+		return n.model.Linear(t)
+	}
+	return shape
 }
 
 // linear is a weight and its bias, if it has one. A transposed weight is stored
@@ -144,14 +153,4 @@ func (l *layer) linear(name string, weight, bias model.Role, place int) linear {
 	m := l.at(weight, place)
 	m.name, m.bias, m.transposed = name, l.at(bias, place).weight, l.transposed
 	return m
-}
-
-// storesTransposed reports a stack whose linear layers are stored [in, out].
-func (s stack) storesTransposed() bool {
-	for _, l := range s.layers {
-		if up := l.one(model.RoleUp); up.Defined() {
-			return up.Size(0) == int64(s.Width) && up.Size(1) != int64(s.Width)
-		}
-	}
-	return false
 }
