@@ -167,7 +167,7 @@ type Residual string
 
 const (
 	PreNorm  Residual = "pre_norm"  // x + f(norm(x))
-	PostNorm Residual = "post_norm" // norm(x + f(x))
+	PostNorm Residual = "post_norm" // norm(x + f(x)); of RMS norms, as OLMo 2 has them, x + norm(f(x))
 	Sandwich Residual = "sandwich"  // x + norm(f(norm(x)))
 	Parallel Residual = "parallel"  // x + attention(norm(x)) + feedforward(norm(x))
 )

@@ -82,7 +82,7 @@ func rules() []account.Formula {
 			Source: "https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/llama/modeling_llama.py", Worked: "a linear layer of [4096, 4096] over 2,048 positions in BF16 makes 16,777,216 bytes and keeps its input"},
 		{ID: inputFormula, Short: "8 bytes a token: ids, labels, mask, positions", Rule: "8 bytes a token of a micro-batch: ids at least; ids, labels, mask and positions at most",
 			Source: "https://huggingface.co/docs/transformers/main_classes/data_collator", Worked: "4 × 2048 × 8 = 65,536 bytes"},
-		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format", Rule: "batches × sequences × positions × vocabulary × bytes of the format; what is there and what it is joined to stand beside each other",
+		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format, twice", Rule: "batches × sequences × positions × vocabulary × bytes of the format, twice: what is there stands beside the new tensor that it is joined into",
 			Source: transformers + "trainer_pt_utils.py", Worked: "4 × 180 × 128,256 × 4 = 369,377,280 bytes a batch"},
 		{ID: copyFormula, Short: "parameters × format of the copy", Rule: "Σ parameters: elements × bytes of the copy's format",
 			Source: "https://docs.pytorch.org/docs/stable/distributed.checkpoint.html", Worked: "6,738,415,616 × 4 = 26,953,662,464 bytes"},

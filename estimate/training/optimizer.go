@@ -26,6 +26,7 @@ const (
 // by the machine; kernels of bitsandbytes, master copies and Muon are here.
 func (j *job) update(list []*parameter, first bool) {
 	switch o := j.train.Optimizer; {
+	case len(list) == 0: // nothing is trained
 	case o.Bits != 0:
 		if first {
 			j.inBlocks(list)

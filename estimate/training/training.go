@@ -56,6 +56,11 @@ func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fa
 		j.export()
 	default:
 		j.steps()
+		// What one operator would keep lives to the end of backward, and what the
+		// allocator caches of it longer: a program with a gap is no program.
+		if why := j.machine.Unpredicted(); why != "" {
+			return r, &programError{why}, nil
+		}
 		j.after()
 	}
 	j.outlast()

@@ -117,6 +117,14 @@ func (m *Machine) Unknown(reason string) {
 	m.unknown = append(m.unknown, unknownPart{int32(max(len(m.tl.Phases)-1, 0)), reason})
 }
 
+// Unpredicted is why the first operator without a contract has none, or "".
+func (m *Machine) Unpredicted() string {
+	if len(m.unknown) == 0 {
+		return ""
+	}
+	return m.unknown[0].reason
+}
+
 // Timeline ends the program and is what it allocated. The error is a fault of
 // the program, or an overflow; the timeline is no prediction then.
 func (m *Machine) Timeline() (*timeline.Timeline, error) {

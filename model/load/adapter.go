@@ -175,6 +175,7 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 		a.Warnings = append(a.Warnings, warning("adapter_biases", "the adapter trains biases of the base model too (bias is %s), which are not counted", quote(c.Biases)))
 	}
 	for i, t := range base.Tensors {
+		t.Shape = base.Linear(t)
 		module, is := moduleOf(t)
 		if !is {
 			continue

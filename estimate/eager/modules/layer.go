@@ -91,6 +91,8 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 		return f.Return(x)
 	case l.Residual == model.PreNorm && len(l.Norms) == 2 && l.FeedForward != nil:
 		return f.Return(n.preNorm(f, l, x, p))
+	case l.Residual == model.PostNorm && len(l.Norms) == 2 && l.Norms[0].Kind == model.RMSNorm && l.FeedForward != nil:
+		return f.Return(n.postNorm(f, l, x, p))
 	case l.Residual == model.Sandwich && len(l.Norms) == 4 && l.FeedForward != nil:
 		return f.Return(n.sandwich(f, l, x, p))
 	}
@@ -131,6 +133,20 @@ func (n *Net) scaledResidual(x torch.Tensor) torch.Tensor {
 		return x
 	}
 	return n.m.Unary(torch.MulScalar, x)
+}
+
+// postNorm is x + norm(f(x)), twice, as OLMo 2 has it
+// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/olmo2/modeling_olmo2.py).
+func (n *Net) postNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
+	residual := f.Let(x)
+	f.Set(&x, n.mixer(l, x, p))
+	f.Set(&x, n.layerNorm(l, 0, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	f.Set(&residual, x)
+	f.Set(&x, n.feedForward(l, x))
+	f.Set(&x, n.layerNorm(l, 1, x))
+	f.Set(&x, n.m.Binary(torch.Add, residual, x))
+	return x
 }
 
 // sandwich is x + norm(f(norm(x))), twice.

@@ -80,6 +80,7 @@ type Net struct {
 	cache       []torch.Tensor // keys and values of the pass that runs
 	frequencies torch.Tensor   // of rotary positions
 	rotary      int64          // elements per head that they turn
+	why         string         // what of an adapter has no program
 }
 
 // stack is the layers of one stack, and what belongs to it.

@@ -8,6 +8,9 @@ import (
 
 // Unsupported is why the model has no program here, or "".
 func (n *Net) Unsupported() string {
+	if n.why != "" {
+		return n.why
+	}
 	if len(n.stacks) == 0 {
 		return "the model describes no layers"
 	}

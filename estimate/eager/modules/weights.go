@@ -32,7 +32,7 @@ func (n *Net) place() {
 	for i, t := range n.model.Tensors {
 		switch {
 		case t.TiedTo != model.NotTied:
-			made[i] = made[t.TiedTo]
+			made[i] = n.tied(t, made[t.TiedTo], i)
 		case t.Role == model.RoleBuffer:
 			made[i] = linear{weight: n.m.Buffer(n.held(t).Format, t.Shape...)}
 		case fused[i] == i:
@@ -110,12 +110,16 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 		l.weight = n.m.Parameter(w.Format, w.Trained && !w.Copied, shape...)
 		n.parameters = append(n.parameters, Parameter{l.weight, of, w.Trained && !w.Copied})
 	}
+	l.own = l.weight
 	if w.Copied {
-		l.weight = n.m.Parameter(w.Format, true, shape...)
-		n.parameters = append(n.parameters, Parameter{l.weight, of, true})
+		l.weight = n.copied(w, shape, of...)
+		if w.Packed {
+			n.why = "a trained copy of a packed weight has no program here"
+		}
 	}
 	if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
+			n.lacksAdapter(t, a, w)
 			l.adapter = n.lowRank(a, n.asLinear(t, shape))
 		}
 	}
@@ -131,11 +135,45 @@ func (n *Net) asLinear(t model.Tensor, shape []int64) []int64 {
 	return shape
 }
 
+// tied is a module that shares another's weight: what stands beside the other is
+// not its own, and a trained copy of it leaves the other as it was.
+func (n *Net) tied(t model.Tensor, other linear, of int) linear {
+	l := linear{weight: other.own, own: other.own, packed: other.packed}
+	if w := n.held(t); w.Copied {
+		l.weight, l.packed = n.copied(w, t.Shape, of), nil
+	}
+	if n.o.Adapter != nil && n.why == "" {
+		if _, ok := n.o.Adapter(t); ok {
+			n.why = "an adapter on a tied weight has no program here"
+		}
+	}
+	return l
+}
+
+// copied is the trained copy of a module that is saved in whole.
+func (n *Net) copied(w Weight, shape []int64, of ...int) torch.Tensor {
+	c := n.m.Adapter(w.Format, shape...)
+	n.parameters = append(n.parameters, Parameter{c, of, true})
+	return c
+}
+
+// lacksAdapter notes an adapter that has no program.
+func (n *Net) lacksAdapter(t model.Tensor, a Adapter, w Weight) {
+	switch {
+	case n.why != "":
+	case t.Role.Module() == model.EmbeddingModule:
+		n.why = "an adapter on an embedding has no program here"
+	case a.DoRA && w.Packed:
+		n.why = "DoRA beside packed weights has no program here"
+	}
+}
+
 // linear is a weight and its bias, if it has one. A transposed weight is stored
 // [in, out], as GPT-2's is.
 type linear struct {
 	name         string
 	weight, bias torch.Tensor
+	own          torch.Tensor // the weight itself, where weight is a trained copy of it
 	packed       *torch.Packed
 	adapter      *lowRank
 	transposed   bool
