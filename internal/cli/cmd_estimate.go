@@ -3,11 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/spf13/cobra"
 
 	"floodmark"
+	"floodmark/internal/web"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -20,6 +22,7 @@ type estimateOptions struct {
 	bits              string
 	reserveGiB        string
 	share             string
+	page              string
 }
 
 func newEstimate(s *session) *cobra.Command {
@@ -60,6 +63,9 @@ assume. That is a preparation, not a proof that anything fits.`,
 			if err != nil {
 				return err
 			}
+			if err := s.estimatePage(document, o.page); err != nil {
+				return err
+			}
 			if err := s.answer(document); err != nil {
 				return err
 			}
@@ -79,11 +85,23 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f.BoolVar(&s.everyRank, "every-rank", false, "list the terms of every kind of rank, not of the one that limits alone")
 	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4) and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
+	newFileFlag(f, &o.page, "html", "", "also write a page to this new `file`, which opens offline")
 	textFlag(f, &o.share, "share", "several workloads, each a process of its own, on one `device` (cuda:0)")
 	textFlag(f, &o.parameters, "parameters", "no model: a `count` of parameters in one uniform format")
 	textFlag(f, &o.bits, "bits", "with --parameters: `bits` of one parameter")
 	textFlag(f, &o.reserveGiB, "reserve-gib", "with --parameters: a reserve that you assume, in `GiB`")
 	return cmd
+}
+
+// estimatePage writes the record as a page, where one is asked for.
+func (s *session) estimatePage(document *record.Estimate, path string) error {
+	if path == "" {
+		return nil
+	}
+	if document.Preparation != nil || document.Share != nil || len(document.Ranks) == 0 {
+		return &usageError{err: errors.New("--html shows the ranks of one workload, and this is none"), hint: "leave out --parameters and --share"}
+	}
+	return s.write(path, func(w io.Writer) error { return web.WriteEstimate(w, document) })
 }
 
 func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string) (*record.Estimate, error) {

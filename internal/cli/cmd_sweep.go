@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,8 @@ Behind -- stands a program with {DIM} where the value goes; without one the lab
 network is run, which needs --device.
 
 The folder holds the plan, a ledger with a line for each value, the measurements
-and what the programs printed. A sweep that was stopped goes on with --resume, and
-runs nothing twice. --find-limit asks both ends first and then halves what is
+and what the programs printed. A sweep that was stopped goes on with --resume where
+it began, and runs nothing twice. --find-limit asks both ends first and then halves what is
 between; a program that fails for another reason than memory stops it.
 
 With --on slurm the values are tasks of a job array. The folder, this program and
@@ -75,7 +76,7 @@ func (o *sweepOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.order, "order", "given, ascending or `descending` (default: given; of lengths the worst first)")
 	textFlag(f, &o.folder, "folder", "a new `folder` for the plan, the ledger and the measurements")
 	textFlag(f, &o.resume, "resume", "the `folder` of a sweep that was begun")
-	textFlag(f, &o.on, "on", "slurm: the values are tasks of a job array (default: this `machine`)")
+	textFlag(f, &o.on, "on", "`place`: slurm, where the values are tasks of a job array, or here (default: here; with --resume where it began)")
 	textsFlag(f, &o.sbatch, "sbatch", "an `option` of sbatch, such as --gres=gpu:1; may be given several times")
 	textFlag(f, &o.task, "task", "run one `value` of --resume and write its line")
 	_ = f.MarkHidden("task")
@@ -159,8 +160,8 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 	if at := cmd.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
 		return nil, &usageError{err: fmt.Errorf("sweep takes no argument before --, and got %.80q", args[0]), hint: "write -- before the program"}
 	}
-	if o.on != "" && o.on != "slurm" {
-		return nil, &usageError{err: fmt.Errorf("--on: %q is not known", o.on), hint: "--on slurm, or nothing for this machine"}
+	if o.on != "" && o.on != "slurm" && o.on != "here" {
+		return nil, &usageError{err: fmt.Errorf("--on: %q is not known", o.on), hint: "--on slurm, or --on here for this machine"}
 	}
 	if o.resume != "" {
 		for _, name := range []string{"vary", "find-limit", "folder", "lengths", "order", "step", "device"} {
@@ -175,7 +176,16 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 		if err != nil {
 			return nil, err
 		}
-		return sweep.Open(folder)
+		ledger, err := sweep.Open(folder)
+		if err != nil {
+			return nil, err
+		}
+		// A sweep goes on where it began, unless somebody says otherwise.
+		o.on = cmp.Or(o.on, ledger.Plan.On)
+		if len(o.sbatch) == 0 {
+			o.sbatch = ledger.Plan.Submit
+		}
+		return ledger, nil
 	}
 	if o.folder == "" {
 		return nil, &usageError{err: errors.New("a sweep keeps its results in a folder, and none is named"), hint: "--folder runs/batch for a new one, --resume for one that was begun"}
@@ -192,7 +202,10 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 }
 
 func (o *sweepOptions) plan(args []string) (sweep.Plan, error) {
-	p := sweep.Plan{Order: sweep.Order(o.order), Command: args, Policy: o.policy()}
+	p := sweep.Plan{Order: sweep.Order(o.order), Command: args, Policy: o.policy(), Submit: o.sbatch}
+	if o.on != "here" {
+		p.On = o.on
+	}
 	var err error
 	switch {
 	case (o.vary == "") == (o.limit == ""):

@@ -172,6 +172,8 @@ func TestSizeInBrowser(t *testing.T) {
 		}
 	}
 	b.picture("size-wide")
+	b.do(chromedp.Click(".most button"))
+	b.until(`document.querySelector(".most span").textContent.includes("that fits: ")`)
 	b.do(chromedp.Evaluate[chromedp.Void](`{ const s = document.querySelector("#size-sequences").parentElement.querySelector("[type=range]"); s.value = 3; s.dispatchEvent(new Event("input")); void 0 }`))
 	b.until(`document.querySelector(".verdict")?.textContent.startsWith("FITS")`)
 	if hash := b.text("location.hash"); !strings.Contains(hash, "sequences=8") || strings.Contains(hash, "token") {
@@ -219,6 +221,32 @@ func TestRecordsInBrowser(t *testing.T) {
 	b.until(`document.querySelector("#records h2")?.textContent === "comparison"`)
 }
 
+// The file of --html shows what the page does, from a disk and alone.
+func TestEstimateFileInBrowser(t *testing.T) {
+	b := openPage(t)
+	file := filepath.Join(t.TempDir(), "estimate.html")
+	if _, stderr, code := run(100, nil, false, "estimate", "llama-3.1-70b", "--context", "8192", "--sequences", "32", "--generated", "512", "--tensor-parallel", "8", "--gpu", "h100", "--html", file); code != 0 {
+		t.Fatal(stderr)
+	}
+	b.do(chromedp.Navigate("about:blank"))
+	b.host = "file://" + filepath.Dir(file)
+	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+file))
+	// The script has run when the file is loaded; polling would need eval, which
+	// the file forbids.
+	if got := b.text(`document.querySelector(".verdict")?.textContent + document.querySelectorAll("td").length`); !strings.HasPrefix(got, "FITS") {
+		t.Errorf("the file shows %q", got)
+	}
+	if poor := b.text(contrast); poor != "" {
+		t.Errorf("too little contrast: %s", poor)
+	}
+	b.picture("estimate-file")
+	b.do(chromedp.EmulateViewport(320, 900))
+	if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
+		t.Errorf("%s pixels hang out of the window", over)
+	}
+	b.picture("estimate-file-phone")
+}
+
 // Light and dark, phone and wide: text has the contrast that people need, and
 // nothing hangs out of the window.
 func TestLooksInBrowser(t *testing.T) {
@@ -238,6 +266,15 @@ func TestLooksInBrowser(t *testing.T) {
 			}
 			if poor := b.text(contrast); poor != "" {
 				t.Errorf("too little contrast: %s", poor)
+			}
+			b.open("trace%3Fpath%3D" + mustAbs(t, "../../testdata/snapshots/training_step.pickle"))
+			b.until(`document.querySelectorAll("td details").length > 3`)
+			b.picture("trace-" + look.name)
+			if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
+				t.Errorf("of the trace %s pixels hang out of the window: %s", over, b.text(overhang))
+			}
+			if poor := b.text(contrast); poor != "" {
+				t.Errorf("of the trace too little contrast: %s", poor)
 			}
 		})
 	}
@@ -282,3 +319,6 @@ func mustAbs(t *testing.T, path string) string {
 	}
 	return absolute
 }
+
+// overhang lists what reaches beyond the right edge of the window.
+const overhang = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 30)).join("; ")`

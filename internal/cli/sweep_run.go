@@ -193,5 +193,5 @@ func (s *session) offerCancel(a *slurm.Array) {
 			return
 		}
 	}
-	_, _ = fmt.Fprintf(s.env.Stderr, "floodmark: job %s goes on; end it with: scancel %s; wait for it with: floodmark sweep --on slurm --resume %s\n", strings.Join(jobs, ", "), strings.Join(jobs, " "), a.Ledger.Folder)
+	_, _ = fmt.Fprintf(s.env.Stderr, "floodmark: job %s goes on; end it with: scancel %s; wait for it with: floodmark sweep --resume %s\n", strings.Join(jobs, ", "), strings.Join(jobs, " "), a.Ledger.Folder)
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ func sweep(b *strings.Builder, d *record.Sweep, s Style) {
 	b.WriteString("\n")
 	if len(d.Points) > 0 {
 		b.WriteString(sweepTable(d, s))
+		if noPeak(d) {
+			b.WriteString(paragraph(s, "  ", "no peak was read of any value: the program used no GPU through PyTorch; the boundary is by how it ended"))
+		}
 	}
 	if len(d.Missing) > 0 {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("not run yet: %s of %s %s; go on with --resume %s", plural(int64(len(d.Missing)), "value"), d.Varied, listed(d.Missing), d.Folder)))
@@ -61,6 +65,11 @@ func sweepTable(d *record.Sweep, s Style) string {
 		g.row(bytesize.Group(p.Value), strings.ReplaceAll(p.Status, "_", " "), all[i].number(unit), text(p.Scope), took(p.DurationNS), why)
 	}
 	return g.render(s)
+}
+
+// noPeak is a sweep of which no value has a peak.
+func noPeak(d *record.Sweep) bool {
+	return !slices.ContainsFunc(d.Points, func(p record.SweepPoint) bool { return p.PeakBytes != nil })
 }
 
 // sweepPeak is a point's peak: of a run that did not pass only a lower bound.

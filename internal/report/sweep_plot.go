@@ -75,11 +75,14 @@ func plotted(d *record.Sweep) plot {
 		}
 		p.points = append(p.points, at)
 		if every := (len(d.Points)-1)/marksX + 1; i%every == 0 {
-			p.x = append(p.x, plotTick{at.x, bytesize.Group(point.Value)})
+			p.mark(plotTick{at.x, bytesize.Group(point.Value)})
 		}
 	}
 	for i := range plotTicks + 1 {
 		n := peak / plotTicks * int64(i)
+		if peak == 0 && i > 0 {
+			break // nothing was read: there is nothing to measure by
+		}
 		p.y = append(p.y, plotTick{y(n), fixed(n, unit)})
 	}
 	p.title, p.axis = "peak, "+unit.String(), d.Varied
@@ -87,6 +90,15 @@ func plotted(d *record.Sweep) plot {
 		p.boundary = &plotBand{x(*pass), x(*fail), fmt.Sprintf("boundary: between %s and %s", bytesize.Group(*pass), bytesize.Group(*fail))}
 	}
 	return p
+}
+
+// mark adds the mark of a value, where it does not run into the one before.
+func (p *plot) mark(t plotTick) {
+	const digit, gap = 7.0, 6.0 // pixels, of the labels' font
+	if n := len(p.x); n > 0 && t.at-p.x[n-1].at < digit*float64(len(t.text)+len(p.x[n-1].text))/2+gap {
+		return
+	}
+	p.x = append(p.x, t)
 }
 
 // scale places values: evenly by their logarithm where they span more than a
@@ -127,11 +139,15 @@ func (p plot) svg() string {
 		label(tick.at, plotBottom+20, "middle", "#333", tick.text)
 	}
 	label(plotLeft, plotTop-12, "start", "#333", p.title)
-	label(plotRight, plotBottom+40, "end", "#333", p.axis+" · filled: passed; hollow: did not, its peak is only what was read last; ×: nothing was read")
+	label(plotRight, plotBottom+40, "end", "#333", p.axis+" · filled: passed; hollow: did not, its peak is only what was read last; ×: no peak was read (blue: passed)")
 	for _, point := range p.points {
 		if !point.read {
 			line(`<g><title>%s</title>`, html.EscapeString(point.text))
-			label(point.x, point.y+4, "middle", "#8c1d18", "×")
+			color := "#8c1d18"
+			if point.passed {
+				color = "#1a56b0"
+			}
+			label(point.x, point.y+4, "middle", color, "×")
 			line(`</g>`)
 			continue
 		}

@@ -33,8 +33,12 @@ type Ledger struct {
 	points []Point
 }
 
-// Create makes the folder of a new sweep, which must not exist.
+// Create makes the folder of a new sweep, which must not exist; the folders above
+// it are made where they are missing.
 func Create(folder string, p Plan) (*Ledger, error) {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return nil, source.OfFile(folder, err)
+	}
 	if err := os.Mkdir(folder, 0o755); errors.Is(err, fs.ErrExist) {
 		return nil, source.OfFile(folder, errors.New("already exists; a sweep that was begun there goes on with --resume"))
 	} else if err != nil {

@@ -24,6 +24,11 @@ type Plan struct {
 	Policy map[string]string `json:"policy"`
 	// Lengths says how values were drawn from a list of lengths; empty otherwise.
 	Lengths string `json:"lengths"`
+	// On is the cluster whose tasks the values are, and Submit the options of its
+	// queue; empty for the machine that began it. A sweep goes on where it began:
+	// elsewhere it would run what is still queued.
+	On     string   `json:"on,omitempty"`
+	Submit []string `json:"submit,omitempty"`
 }
 
 // Limit asks for the largest value that passes: low, low + step, … up to high,

@@ -244,3 +244,19 @@ func TestWith(t *testing.T) {
 		t.Error("a command that is the same for each value is run")
 	}
 }
+
+// A sweep knows where it began: --resume asks for no flag again, and runs nothing
+// beside what a cluster still has in its queue.
+func TestPlanRemembersTheCluster(t *testing.T) {
+	l, err := Create(filepath.Join(t.TempDir(), "new", "sweep"), Plan{Dimension: "batch", Values: []int64{1}, Order: Given, On: "slurm", Submit: []string{"--gres=gpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(l.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Plan.On != "slurm" || len(again.Plan.Submit) != 1 {
+		t.Errorf("the plan says %q and %q", again.Plan.On, again.Plan.Submit)
+	}
+}

@@ -7,7 +7,7 @@
 
   // A category has one colour on every page, by its place among all of them; what
   // nobody can attribute is grey.
-  const colour = c => c.name === "unattributed" ? "hsl(215 8% 58%)" : `hsl(${(c.place * 137.5 + 215) % 360} 52% 55%)`;
+  const colour = c => c.name === "unattributed" ? "hsl(215 8% 58%)" : `hsl(${(c.place * 137.5 + 215) % 360} 52% ${c.place % 2 ? 45 : 63}%)`;
   const words = name => name.replaceAll("_", " ");
 
   function bytes(n) {

@@ -34,7 +34,7 @@ export function unitFor(...counts) {
 export const unitName = u => units[u];
 
 export function fixed(n, u) {
-  const x = n / 1024 ** u;
+  const places = u ? 100 : 1, x = Math.round(n / 1024 ** u * places) / places || 0; // no -0.00
   return u ? x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : x.toLocaleString("en-US");
 }
 
@@ -71,4 +71,4 @@ export const verdictWord = v => ({ fits: "FITS", does_not_fit: "DOES NOT FIT", c
 
 // A category has one colour everywhere, by its place among all of them; what
 // nobody can attribute is grey.
-export const colour = (name, place) => name === "unattributed" ? "hsl(215 8% 58%)" : `hsl(${(place * 137.5 + 215) % 360} 52% 55%)`;
+export const colour = (name, place) => name === "unattributed" ? "hsl(215 8% 58%)" : `hsl(${(place * 137.5 + 215) % 360} 52% ${place % 2 ? 45 : 63}%)`;

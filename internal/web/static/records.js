@@ -1,7 +1,7 @@
 // Records: a file that floodmark wrote or reads, or two side by side.
 import { element, words, figure, withUnit, bytes, table, verdictWord, interval, unitFor, unitName } from "./dom.js";
 import { answer, upload } from "./server.js";
-import { show as showEstimate } from "./size.js";
+import { show as showEstimate } from "./estimate.js";
 
 export function records(host, tell, openTrace) {
   const first = element("input", { id: "record-a", size: 40, autocomplete: "off", spellcheck: "false" });
