@@ -99,7 +99,7 @@ func (s *session) estimatePage(document *record.Estimate, path string) error {
 		return nil
 	}
 	if document.Preparation != nil || document.Share != nil || len(document.Ranks) == 0 {
-		return &usageError{err: errors.New("--html shows the ranks of one workload, and this is none"), hint: "leave out --parameters and --share"}
+		return &usageError{err: errors.New("--html shows the ranks of one workload, and this answer has none"), hint: "it goes without --parameters, --share and the command of a server: --json has those"}
 	}
 	return s.write(path, func(w io.Writer) error { return web.WriteEstimate(w, document) })
 }
