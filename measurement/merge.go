@@ -20,8 +20,10 @@ func Merge(subject Subject, streams []*Stream, expected int) *Measurement {
 		return cmp.Or(cmp.Compare(last(a.Process.Rank), last(b.Process.Rank)), cmp.Compare(a.Began, b.Began))
 	})
 	m.Policy = Policy{Instrumented: len(streams) > 0, RepeatKind: "in_process", Order: 1}
+	said := map[account.Warning]bool{}
 	for _, s := range streams {
 		m.add(s, replaced(s, streams))
+		m.warn(s.Warnings, said)
 	}
 	m.addMissing(expected)
 	if m.Policy.Instrumented {
@@ -64,8 +66,13 @@ func (m *Measurement) add(s *Stream, replaced bool) {
 		m.Trial = Trial{Model: "the lab's network", InputSet: "synthetic", Seed: lab.Seed}
 		m.Policy.Warmup, m.Policy.Repeats, m.Policy.EmptyCache = lab.Warmup, lab.Repeats, lab.EmptyCache
 	}
-	for _, w := range s.Warnings {
-		if !slices.Contains(m.Warnings, w) {
+}
+
+// warn adds what no stream said before.
+func (m *Measurement) warn(warnings []account.Warning, said map[account.Warning]bool) {
+	for _, w := range warnings {
+		if !said[w] {
+			said[w] = true
 			m.Warnings = append(m.Warnings, w)
 		}
 	}

@@ -18,9 +18,12 @@ import (
 const (
 	// maxLine bounds a line of a stream; the probe keeps them within 64 KiB.
 	maxLine = 1 << 20
-	// maxPhases bounds the phases that are kept of one stream. What failed or did
-	// not end is kept beyond it.
+	// maxPhases bounds the phases that are kept of one stream, and those that are
+	// kept beyond them because they failed or did not end.
 	maxPhases = 20000
+	// maxRemarks bounds what a stream says besides its phases: warnings, devices
+	// and extensions, each. No process has as many, and a reader less.
+	maxRemarks = 1000
 )
 
 // Stream is what one process wrote.
@@ -118,7 +121,9 @@ type reading struct {
 	ended  *line
 	lines  int
 	unread int
-	beyond int
+	failed int   // phases that are kept and did not complete
+	beyond int   // phases that are not kept
+	unsaid int   // warnings that are not kept
 	last   int64 // the clock of the last line
 }
 
@@ -149,12 +154,19 @@ func (s *reading) take(l *line) {
 	}
 }
 
-// keep adds phases within the bound; what did not complete is always kept.
+// keep adds phases within the bounds, which what did not complete has for itself.
 func (s *reading) keep(phases []Phase) {
 	for _, p := range phases {
-		if len(s.Phases) >= maxPhases && p.Status == Completed {
+		kept := len(s.Phases) - s.failed
+		if p.Status != Completed {
+			kept = s.failed
+		}
+		if kept >= maxPhases {
 			s.beyond++
 			continue
+		}
+		if p.Status != Completed {
+			s.failed++
 		}
 		s.Phases = append(s.Phases, p)
 	}
@@ -184,7 +196,8 @@ func (s *reading) torch(l *line) {
 	default:
 		s.Environment.Backend = "cpu"
 	}
-	for _, e := range l.Extensions {
+	room := max(0, maxRemarks-len(s.Environment.Extensions))
+	for _, e := range l.Extensions[:min(room, len(l.Extensions))] {
 		s.Environment.Extensions = append(s.Environment.Extensions, Version(e))
 	}
 }
@@ -194,7 +207,9 @@ func (s *reading) device(l *line) {
 	if json.Unmarshal(l.Device, &d.Index) != nil || d.Index < 0 {
 		return
 	}
-	s.Environment.Devices = append(s.Environment.Devices, d)
+	if len(s.Environment.Devices) < maxRemarks {
+		s.Environment.Devices = append(s.Environment.Devices, d)
+	}
 	if a := l.Allocator; a != nil {
 		s.Environment.Allocator = a.Backend
 		for _, name := range []string{"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"} {
@@ -225,7 +240,9 @@ func (s *reading) remark(l *line) {
 			s.warn("no_snapshot", "memory ran out and no snapshot could be written: "+l.Reason)
 			return
 		}
-		s.Snapshots = append(s.Snapshots, l.Path)
+		if len(s.Snapshots) < maxRemarks {
+			s.Snapshots = append(s.Snapshots, l.Path)
+		}
 		s.warn("snapshot", "memory ran out; the snapshot is in "+l.Path)
 	case "tokens":
 		if l.Tokens != nil && *l.Tokens > 0 {
@@ -239,6 +256,10 @@ func (s *reading) remark(l *line) {
 }
 
 func (s *reading) warn(code, text string) {
+	if len(s.Warnings) >= maxRemarks {
+		s.unsaid++
+		return
+	}
 	s.Warnings = append(s.Warnings, account.Warning{Code: code, Text: text})
 }
 
@@ -256,16 +277,21 @@ func (s *reading) finish() {
 	if s.ended != nil {
 		s.Process.Status = RankEnded
 	}
-	if whole := s.whole(); len(whole) > 0 {
-		s.keep(whole)
-	}
-	if s.beyond > 0 {
-		s.warn("phases_left_out", fmt.Sprintf("%d further phases of process %d are not in this record: it keeps the first %d, and whatever failed", s.beyond, s.Process.PID, maxPhases))
-	}
-	if s.unread > 0 {
-		s.warn("lines_not_understood", fmt.Sprintf("%d lines of process %d are no readings", s.unread, s.Process.PID))
-	}
+	s.Phases = append(s.Phases, s.whole()...)
+	s.leftOut()
 	for i := range s.Phases {
 		s.Phases[i].Rank = s.Process.Rank
 	}
+}
+
+// leftOut says what of the stream is in no figure. These warnings have no bound.
+func (s *reading) leftOut() {
+	tell := func(n int, code, text string) {
+		if n > 0 {
+			s.Warnings = append(s.Warnings, account.Warning{Code: code, Text: fmt.Sprintf(text, n, s.Process.PID)})
+		}
+	}
+	tell(s.beyond, "phases_left_out", fmt.Sprintf("%%d further phases of process %%d are not in this record: it keeps the first %d, and as many that failed", maxPhases))
+	tell(s.unread, "lines_not_understood", "%d lines of process %d are no readings")
+	tell(s.unsaid, "warnings_left_out", "%d further warnings of process %d are not in this record")
 }

@@ -2,8 +2,10 @@ package measurement
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,5 +185,35 @@ func TestCutAtEveryByte(t *testing.T) {
 		if got != want {
 			t.Errorf("cut at byte %d: %d phases completed, want %d", at, got, want)
 		}
+	}
+}
+
+// A stream may repeat anything as often as it likes: what is kept of it has a
+// bound of each kind, and the record says how much is left out.
+func TestStreamBounds(t *testing.T) {
+	const lines = 30_000
+	for _, c := range []struct{ name, line, left string }{
+		{"notes", `{"v":1,"type":"note","code":"a","text":"%d"}`, "warnings_left_out"},
+		{"snapshots", `{"v":1,"type":"snapshot","path":"/a/%d"}`, "warnings_left_out"},
+		{"devices", `{"v":1,"type":"device","device":%d}`, ""},
+		{"extensions", `{"v":1,"type":"torch","torch":"2.15.0","extensions":[{"name":"e%d"}]}`, ""},
+		{"ended", `{"v":1,"type":"end","id":%d,"name":"forward","status":"ok"}`, "phases_left_out"},
+		{"failed", `{"v":1,"type":"end","id":%d,"name":"forward","status":"failed"}`, "phases_left_out"},
+		{"unfinished", `{"v":1,"type":"begin","id":%d,"name":"forward"}`, "phases_left_out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var list []string
+			for i := range lines {
+				list = append(list, fmt.Sprintf(c.line, i))
+			}
+			m := Merge(Program, []*Stream{stream(t, list...)}, 0)
+			e := m.Environment
+			if len(m.Phases) > maxPhases+1 || len(m.Warnings) > maxRemarks+3 || len(e.Devices) > maxRemarks || len(e.Extensions) > maxRemarks {
+				t.Errorf("%d phases, %d warnings, %d devices, %d extensions", len(m.Phases), len(m.Warnings), len(e.Devices), len(e.Extensions))
+			}
+			if said := slices.ContainsFunc(m.Warnings, func(w account.Warning) bool { return w.Code == c.left }); said != (c.left != "") {
+				t.Errorf("%q was said: %v", c.left, said)
+			}
+		})
 	}
 }
