@@ -137,7 +137,21 @@ func groups(d *record.Measurement) []measuredGroup {
 	return list
 }
 
-// measuredUnit is the one unit of a report.
+// counterUnit is the unit of what the allocator counted. A small program's
+// megabytes would all be 0.00 in the unit of a device that holds gigabytes.
+func counterUnit(phases []record.MeasuredPhase, s Style) bytesize.Unit {
+	var all []quantity
+	for _, p := range phases {
+		for _, c := range []struct{ allocated, reserved *int64 }{{p.Start.AllocatedBytes, p.Start.ReservedBytes}, {p.End.AllocatedBytes, p.End.ReservedBytes}} {
+			all = append(all, quantity{exact: c.allocated}, quantity{exact: c.reserved})
+		}
+		all = append(all, quantity{p.Peak.AllocatedBytes, p.Peak.AllocatedLowBytes, p.Peak.AllocatedHighBytes},
+			quantity{p.Peak.ReservedBytes, p.Peak.ReservedLowBytes, p.Peak.ReservedHighBytes})
+	}
+	return s.unit(all...)
+}
+
+// measuredUnit is the unit of everything else in a report.
 func measuredUnit(d *record.Measurement, s Style) bytesize.Unit {
 	var all []quantity
 	for _, p := range d.Phases {
@@ -154,12 +168,13 @@ func measuredPlace(b *strings.Builder, g measuredGroup, d *record.Measurement, u
 		return
 	}
 	shown, left := worth(g.phases)
-	b.WriteString(counterTable(shown, unit).render(s) + "\n")
+	counted := counterUnit(g.phases, s)
+	b.WriteString(counterTable(shown, counted).render(s) + "\n")
 	b.WriteString(checkpointTable(shown, unit).render(s))
 	if left > 0 {
 		b.WriteString(paragraph(s, "  ", "and "+count(left, "further phase")+" in the record, none of a kind with a higher peak of allocated"))
 	}
-	for _, line := range aside(g, unit, s) {
+	for _, line := range aside(g, counted, unit) {
 		b.WriteString(paragraph(s, "  ", line))
 	}
 }

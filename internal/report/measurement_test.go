@@ -101,3 +101,29 @@ func TestCountersAreNotAdded(t *testing.T) {
 		}
 	}
 }
+
+// A small program on a card that holds gigabytes: each table has one unit, named
+// once in its title, and that of the counters is one that fits the counters.
+func TestSmallProgramHasItsOwnUnit(t *testing.T) {
+	checklist.Covers(t, 22)
+	d := aRun()
+	d.Phases = d.Phases[:1]
+	p := &d.Phases[0]
+	p.Start = record.MeasuredCounters{AllocatedBytes: bytesOf(1 << 20), ReservedBytes: bytesOf(2 << 20)}
+	p.Peak = record.MeasuredPeak{AllocatedBytes: bytesOf(3 << 20), ReservedBytes: bytesOf(4 << 20)}
+	p.End = record.MeasuredCounters{AllocatedBytes: bytesOf(1 << 20), ReservedBytes: bytesOf(4 << 20), DeviceBytes: bytesOf(20 << 30), OutsideBytes: bytesOf(20 << 30)}
+	text := measurementText(t, d)
+	for _, want := range []string{
+		"phase, MiB ", "1.00  3.00  1.00            2.00  4.00  4.00", "at its end, GiB ", "20.00",
+		"reserved − allocated is 3.00 MiB", "in use on the device outside this allocator: 20.00 GiB",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if title := strings.HasPrefix(line, "phase, ") || strings.HasPrefix(line, "at its end, "); title && strings.Count(line, "iB") != 1 {
+			t.Errorf("a table has one unit: %s", line)
+		}
+	}
+}

@@ -82,12 +82,15 @@ func marks(p record.MeasuredPhase) string {
 
 // aside are the sentences under a table: the gap at its last checkpoint, what
 // was seen from outside, and the last words of a run that failed.
-func aside(g measuredGroup, unit bytesize.Unit, s Style) []string {
+func aside(g measuredGroup, counted, unit bytesize.Unit) []string {
 	var lines []string
-	amount := func(n int64) string { return fixed(n, unit) + " " + unit.String() }
+	in := func(unit bytesize.Unit) func(int64) string {
+		return func(n int64) string { return fixed(n, unit) + " " + unit.String() }
+	}
+	amount := in(unit)
 	last := g.phases[len(g.phases)-1]
 	if e := last.End; e.AllocatedBytes != nil && e.ReservedBytes != nil && *e.ReservedBytes >= *e.AllocatedBytes {
-		line := "at the last checkpoint, reserved − allocated is " + amount(*e.ReservedBytes-*e.AllocatedBytes) +
+		line := "at the last checkpoint, reserved − allocated is " + in(counted)(*e.ReservedBytes-*e.AllocatedBytes) +
 			": a counter gap at that instant. It is no KV cache, and not all of it need serve the next allocation"
 		if e.OutsideBytes != nil {
 			line += "; in use on the device outside this allocator: " + amount(*e.OutsideBytes) + " (contexts, libraries, other processes; not itemised)"
