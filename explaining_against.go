@@ -2,6 +2,7 @@ package floodmark
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -45,6 +46,7 @@ func Against(e Evidence, estimate *record.Estimate, tool record.Tool) (*record.L
 		return nil, ErrNotAgainst
 	}
 	document := log.Record(tool).(*record.Log)
+	document.Warnings = append(document.Warnings, anotherModel(log.log.Model, estimate)...)
 	a := &record.Against{Estimate: estimated(estimate)}
 	foreseen := planned(estimate)
 	for _, t := range againstTerms() {
@@ -91,6 +93,29 @@ func observed(l *enginelog.Log) map[enginelog.Kind]account.Figure {
 		}
 	}
 	return kinds
+}
+
+// anotherModel warns of a log whose model is not the one estimated. A name and a
+// folder can mean the same, so their last parts are compared.
+func anotherModel(printed string, e *record.Estimate) []record.Warning {
+	if printed == "" || e.Model.Name == nil || lastPart(printed) == lastPart(*e.Model.Name) {
+		return nil
+	}
+	return []record.Warning{{Code: "another_model", Text: fmt.Sprintf(
+		"the text is of the model %.80s and the estimate of %.80s: unless these are the same, no difference below means anything", printed, *e.Model.Name)}}
+}
+
+// lastPart is what stands behind the last slash, or in a folder of the hub's cache
+// behind the owner: of "Qwen/Qwen3-8B", "models/Qwen__Qwen3-8B" and
+// "…/models--Qwen--Qwen3-8B" it is the same.
+func lastPart(name string) string {
+	name = strings.ToLower(strings.TrimRight(name, "/"))
+	for _, separator := range [...]string{"/", "__", "--"} {
+		if i := strings.LastIndex(name, separator); i >= 0 {
+			name = name[i+len(separator):]
+		}
+	}
+	return name
 }
 
 func estimated(e *record.Estimate) string {

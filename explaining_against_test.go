@@ -92,3 +92,16 @@ func TestAgainstDifference(t *testing.T) {
 		}
 	}
 }
+
+// A log of one model beside the estimate of another is no comparison; a name and a
+// folder can mean the same model.
+func TestAgainstAnotherModel(t *testing.T) {
+	name := "models/Qwen__Qwen3-8B"
+	e := &record.Estimate{}
+	e.Model.Name = &name
+	for printed, other := range map[string]bool{"": false, "Qwen/Qwen3-8B": false, "/data/qwen3-8b/": false, "/hub/models--Qwen--Qwen3-8B": false, "google/gemma-2-9b-it": true, "Qwen/Qwen3-8B-FP8": true} {
+		if got := anotherModel(printed, e); (len(got) == 1) != other {
+			t.Errorf("%q: %v", printed, got)
+		}
+	}
+}

@@ -63,6 +63,8 @@ type engineReader struct {
 	dropped    int
 	monitor    monitor // what was said before the next line of a monitor
 	understood int     // lines
+	refused    []refusedInWords
+	model      string // of the first configuration that is printed
 }
 
 // reading is where a number was found: in a line, by a writer.
@@ -76,6 +78,13 @@ type reading struct {
 // take takes the next line. A line that a terminal wrapped is not put together
 // again: engines write to files.
 func (e *engineReader) take(l line) {
+	if l.starts && e.model == "" {
+		e.model = configured(l.text)
+	}
+	if l.starts && e.refusal(l) {
+		e.understood++
+		return
+	}
 	if !l.starts || !speaks(l.text) && e.monitor.columns == nil {
 		return
 	}
@@ -93,6 +102,20 @@ func (e *engineReader) take(l line) {
 	if len(e.found)+e.dropped > before {
 		e.understood++
 	}
+}
+
+// configured is the model that vLLM names when it begins: "Initializing a V1 LLM
+// engine (v0.19.0) with config: model='Qwen/Qwen3-8B', …".
+func configured(line string) string {
+	if !strings.Contains(line, "LLM engine") {
+		return ""
+	}
+	_, after, found := strings.Cut(line, "with config: model='")
+	name, _, closed := strings.Cut(after, "'")
+	if !found || !closed {
+		return ""
+	}
+	return name
 }
 
 // speaks reports whether a line can be one of an engine about its memory. One of
@@ -139,6 +162,7 @@ func (e *engineReader) size(at reading, kind Kind, scope account.Scope, number, 
 // finish hands over what was found, and gives how many lines it took.
 func (e *engineReader) finish(log *Log) int {
 	log.Components = append(log.Components, e.found...)
+	log.Model = e.model
 	if e.dropped > 0 {
 		log.Warnings = append(log.Warnings, account.Warning{Code: "more_readings",
 			Text: fmt.Sprintf("%s further numbers of an engine were left out after the first %s", bytesize.Group(int64(e.dropped)), bytesize.Group(mostReadings))})

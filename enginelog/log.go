@@ -56,8 +56,9 @@ type Log struct {
 	Components    []Component   // in the order of the text
 	OutOfMemory   []OutOfMemory // in the order of the text, equal messages once
 	Settings      []Setting
-	Lines         int // how many there are
-	NotUnderstood int // how many of them, blank ones aside, said nothing to any reader
+	Model         string // that the first line of vLLM about its configuration names, or ""
+	Lines         int    // how many there are
+	NotUnderstood int    // how many of them, blank ones aside, said nothing to any reader
 	Warnings      []account.Warning
 }
 
@@ -91,12 +92,13 @@ func Read(src source.Source) (*Log, error) {
 		return nil, fmt.Errorf("%s: %w", src.Name(), err)
 	}
 	understood := oom.finish(log) + oom.traces.understood + engines.finish(log)
-	if len(log.OutOfMemory) == 0 && len(log.Components) == 0 {
+	if len(log.OutOfMemory) == 0 && len(log.Components) == 0 && len(engines.refused) == 0 {
 		return nil, in.nothing(src.Name())
 	}
 	slices.SortStableFunc(log.Components, func(a, b Component) int { return cmp.Compare(a.Line, b.Line) })
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
-	log.Warnings = append(append(log.Warnings, refusals(log.Components)...), in.warnings()...)
+	numbers := refusals(log.Components)
+	log.Warnings = slices.Concat(log.Warnings, numbers, inWords(engines.refused, numbers), in.warnings())
 	return log, nil
 }
 

@@ -3,10 +3,91 @@ package enginelog
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
 )
+
+// refusedInWords is a refusal that names no bytes, and what it means.
+type refusedInWords struct {
+	line    int
+	warning account.Warning
+}
+
+// refusal keeps an engine's refusal that names no bytes: vllm/worker/worker.py
+// (0.2 to 0.7) and vllm/v1/core/kv_cache_utils.py of vLLM,
+// python/sglang/srt/model_executor/model_runner.py of SGLang. A count of positions
+// in it is read by [engineReader.counts] too.
+func (e *engineReader) refusal(l line) bool {
+	if !strings.Contains(l.text, "emory") && !strings.Contains(l.text, "stored in KV cache") {
+		return false
+	}
+	text, _ := squash(l.text)
+	var w account.Warning
+	switch {
+	case strings.Contains(text, "Noavailablememoryforthecacheblocks"):
+		w = account.Warning{Code: "no_cache_room", Text: "weights, the trial run and what lies outside the allocator take the whole budget, so that no block of the cache is left: here the utilization goes up (an out-of-memory while it runs would mean down), or less is taken for weights and for one step; by how much, the lines before this one in the whole log say"}
+	case strings.Contains(text, "Notenoughmemory") && strings.Contains(text, "--mem-fraction-static"):
+		w = account.Warning{Code: "no_cache_room", Text: "the weights take all of the static share, so that nothing is left for the cache: here --mem-fraction-static goes up (an out-of-memory while it runs would mean down), or the weights get smaller or more ranks; where both happen at neighbouring values, no share works"}
+	default:
+		return e.tooLong(l, text)
+	}
+	e.keepRefusal(l.number, w)
+	return true
+}
+
+// tooLong reads "The model's max seq len (29000) is larger than the maximum number
+// of tokens that can be stored in KV cache (23648)". The line goes on to the
+// readers of numbers.
+func (e *engineReader) tooLong(l line, text string) bool {
+	longest, ok := between(text, "maxseqlen(", ")islargerthan")
+	most, also := between(text, "storedinKVcache(", ")")
+	if ok && also && longest > most {
+		e.keepRefusal(l.number, account.Warning{Code: "cache_too_small", Text: fmt.Sprintf(
+			"one request of the longest length, %s positions, is %s more than the cache holds: a longest length of up to %s starts as it is; raising the utilization gives only what is left of the card, and more ranks or a cache of 8 bits give the rest",
+			bytesize.Group(longest), bytesize.Group(longest-most), bytesize.Group(most))})
+	}
+	return false
+}
+
+// keepRefusal keeps a refusal once: every rank prints its own.
+func (e *engineReader) keepRefusal(line int, w account.Warning) {
+	for _, r := range e.refused {
+		if r.warning == w {
+			return
+		}
+	}
+	if len(e.refused) < mostRefusals {
+		e.refused = append(e.refused, refusedInWords{line, w})
+	}
+}
+
+// mostRefusals bounds how many different refusals are kept.
+const mostRefusals = 100
+
+// between is the count that stands between two texts.
+func between(text, before, after string) (int64, bool) {
+	_, rest, found := strings.Cut(text, before)
+	number, _, closed := strings.Cut(rest, after)
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, found && closed && err == nil && n >= 0
+}
+
+// inWords are the refusals that named no bytes, without those that the numbers of
+// the log say better.
+func inWords(refused []refusedInWords, numbers []account.Warning) []account.Warning {
+	var list []account.Warning
+	for _, r := range refused {
+		better := func(w account.Warning) bool { return w.Code == r.warning.Code }
+		if !slices.ContainsFunc(numbers, better) {
+			list = append(list, r.warning)
+		}
+	}
+	return list
+}
 
 // refusals are what the numbers of an engine's own refusal say of the advice that
 // it prints beside them.

@@ -14,6 +14,15 @@ func TestRefusals(t *testing.T) {
 			"cache_too_small", "lacks 20.8"},
 		{"no room (vllm 13882)", "model weights take 5.20GiB; non_torch_memory takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is -1.05GiB.",
 			"no_cache_room", "goes up"},
+		{"no room, in words (QwenLM 12)", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+			"no_cache_room", "goes up"},
+		{"no room, by rank", "(EngineCore_DP0 pid=7) \x1b[31mERROR\x1b[0m [core.py:9] ValueError: No available memory for the cache blocks. Try increasing\r",
+			"no_cache_room", "goes up"},
+		{"no room in SGLang (sglang 4330)", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "no_cache_room", "--mem-fraction-static goes up"},
+		{"a request too long, in positions (vllm 10517)", "The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648). Try increasing",
+			"cache_too_small", "5,352 more"},
+		{"no room, in words and in numbers", "the rest of it: model weights take 5.20GiB; the rest of the memory reserved for KV Cache is -1.05GiB.\nValueError: No available memory for the cache blocks.",
+			"no_cache_room", "lacks 1.0"},
 		{"a start that went well", "Free memory on device (78.68/79.19 GiB) on startup. Desired GPU memory utilization is (0.95, 75.23 GiB). Actual usage is 44.76 GiB for weight", "", ""},
 	} {
 		list := read(t, c.text+"\n"+c.text).Warnings
@@ -26,5 +35,16 @@ func TestRefusals(t *testing.T) {
 		if len(list) != 1 || list[0].Code != c.code || !strings.Contains(list[0].Text, c.says) {
 			t.Errorf("%s: %v", c.name, list)
 		}
+	}
+}
+
+// What vLLM says of its configuration names the model.
+func TestModelOfLog(t *testing.T) {
+	line := "(EngineCore pid=1) INFO [core.py:105] Initializing a V1 LLM engine (v0.19.0) with config: model='Qwen/Qwen3-8B', speculative_config=None, tokenizer='Qwen/Qwen3-8B'\nModel loading took 15.27 GiB memory"
+	if got := read(t, line).Model; got != "Qwen/Qwen3-8B" {
+		t.Errorf("%q", got)
+	}
+	if got := read(t, "with config: model='x'\nModel loading took 15.27 GiB memory").Model; got != "" {
+		t.Errorf("%q", got)
 	}
 }

@@ -74,7 +74,7 @@ func vllmSays() []said {
 		{"modelweightstake", place{"reservedforKVCacheis", ""}, KindKVCacheAvailable, account.Process},
 		{"modelweightstake", place{"reservedforKVCacheis-", ""}, KindKVCacheAvailable, account.Process},
 		{errors, place{"", errors}, KindKVCacheNeeded, account.Process},
-		{errors, place{"availableKVcachememory(", ")"}, KindKVCacheAvailable, account.Process},
+		{"availableKVcachememory(", place{"availableKVcachememory(", ")"}, KindKVCacheAvailable, account.Process},
 	}
 }
 

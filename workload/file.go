@@ -15,6 +15,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/internal/aliases"
 	"floodmark/internal/source"
 )
 
@@ -110,6 +111,9 @@ func ReadFile(src source.Source) (*File, error) {
 		return nil, source.InField(src.Name(), "", "nests %d levels deep, more than the %d that a workload file may have", depth, maxNesting)
 	}
 	var d document
+	if err := aliases.Check(data); err != nil {
+		return nil, source.InField(src.Name(), "", "is not read: %v", err)
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := decoder.Decode(&d); err != nil {
 		return nil, (&source.FormatError{File: src.Name(), Offset: -1, Msg: "is not a workload file", Err: plain(err)}).

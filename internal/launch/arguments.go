@@ -44,7 +44,7 @@ func (a *arguments) read(words []string) error {
 		words = words[1:]
 		if !strings.HasPrefix(word, "-") || word == "-" {
 			if a.model != "" {
-				return &Error{Msg: fmt.Sprintf("%q stands behind the model %q without a flag", word, a.model), Hint: "a value that belongs to a flag of its own is one that this version does not know"}
+				return &Error{Msg: fmt.Sprintf("%.80q stands behind the model %.80q without a flag", word, a.model), Hint: "a value that belongs to a flag of its own is one that this version does not know"}
 			}
 			a.model = word
 			continue
@@ -124,7 +124,7 @@ func (a *arguments) apply(f flag, member string, on bool, value string) error {
 	if f.number != nil {
 		n, err := whole(value)
 		if err != nil {
-			return &Error{Msg: fmt.Sprintf("%s is %q, expected a whole number", f.names[0], value)}
+			return &Error{Msg: fmt.Sprintf("%s is %.80q, expected a whole number", f.names[0], value)}
 		}
 		return f.number(a, n)
 	}

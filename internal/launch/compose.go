@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"floodmark/internal/aliases"
+
 	"github.com/goccy/go-yaml"
 )
 
@@ -50,6 +52,9 @@ func Compose(data []byte, name string) (*Command, error) {
 	if len(data) > mostBytes {
 		return nil, &Error{Msg: fmt.Sprintf("a compose file of %d bytes is not read", len(data))}
 	}
+	if err := aliases.Check(data); err != nil {
+		return nil, &Error{Msg: "the compose file: " + err.Error()}
+	}
 	var file struct {
 		Services map[string]service `yaml:"services"`
 	}
@@ -79,11 +84,15 @@ func (s service) parse() (*Command, error) {
 	switch e := s.Environment.(type) {
 	case []any:
 		for _, v := range e {
-			r.assign(fmt.Sprint(v))
+			if text, single := scalar(v); single {
+				r.assign(text)
+			}
 		}
 	case map[string]any:
 		for k, v := range e {
-			r.environment[k] = fmt.Sprint(v)
+			if text, single := scalar(v); single {
+				r.environment[k] = text
+			}
 		}
 	}
 	for _, d := range s.Deploy.Resources.Reservations.Devices {
@@ -95,7 +104,15 @@ func (s service) parse() (*Command, error) {
 			r.devices = len(d.DeviceIDs)
 		}
 	}
-	words := append(wordsOf(s.Entrypoint), wordsOf(s.Command)...)
+	before, err := wordsOf(s.Entrypoint)
+	if err != nil {
+		return nil, err
+	}
+	after, err := wordsOf(s.Command)
+	if err != nil {
+		return nil, err
+	}
+	words := append(before, after...)
 	if len(words) > mostWords {
 		return nil, &Error{Msg: "the service's command is too long"}
 	}
@@ -110,18 +127,32 @@ func (s service) parse() (*Command, error) {
 }
 
 // wordsOf is a command that is a list, or a text that a shell would split.
-func wordsOf(v any) []string {
+func wordsOf(v any) ([]string, error) {
 	switch c := v.(type) {
 	case string:
-		return Split(c)
+		return Split(c), nil
 	case []any:
 		words := make([]string, len(c))
 		for i, w := range c {
-			words[i] = fmt.Sprint(w)
+			text, single := scalar(w)
+			if !single {
+				return nil, &Error{Msg: fmt.Sprintf("word %d of a service's command is a list or a table, expected a text or a number", i+1)}
+			}
+			words[i] = text
 		}
-		return words
+		return words, nil
 	}
-	return nil
+	return nil, nil
+}
+
+// scalar is a value that is no list and no table. A few aliases of aliases stand for
+// more of those than memory holds, so that they are never written out.
+func scalar(v any) (text string, single bool) {
+	switch v.(type) {
+	case []any, map[string]any, map[any]any, yaml.MapSlice:
+		return "", false
+	}
+	return fmt.Sprint(v), true
 }
 
 // Split cuts a text into words as a shell does: blanks part them, quotes hold them

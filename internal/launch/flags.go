@@ -89,7 +89,7 @@ func sizes() []flag {
 		{names: []string{"--gpu-memory-utilization"}, text: func(a *arguments, _, value string) error {
 			share, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(share > 0 && share <= 1) {
-				return &Error{Msg: fmt.Sprintf("--gpu-memory-utilization is %q, expected a share above 0 and up to 1", value)}
+				return &Error{Msg: fmt.Sprintf("--gpu-memory-utilization is %.80q, expected a share above 0 and up to 1", value)}
 			}
 			a.budget.Utilization = share
 			return nil
@@ -98,7 +98,7 @@ func sizes() []flag {
 			for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("[], ", r) }) {
 				n, err := whole(word)
 				if err != nil {
-					return &Error{Msg: fmt.Sprintf("--cudagraph-capture-sizes holds %q, expected whole numbers", word)}
+					return &Error{Msg: fmt.Sprintf("--cudagraph-capture-sizes holds %.80q, expected whole numbers", word)}
 				}
 				a.budget.CaptureSizes++
 				a.budget.LargestGraph = max(a.budget.LargestGraph, n)
@@ -119,7 +119,7 @@ func choices() []flag {
 		{names: []string{"--dtype"}, text: func(a *arguments, _, value string) error {
 			f, ok := format(value)
 			if !ok && value != "auto" {
-				return &Error{Msg: fmt.Sprintf("--dtype is %q, expected auto, bfloat16, float16 or float32", value)}
+				return &Error{Msg: fmt.Sprintf("--dtype is %.80q, expected auto, bfloat16, float16 or float32", value)}
 			}
 			a.precision.Compute = f
 			return nil

@@ -71,7 +71,7 @@ func (r *reader) program(words []string) ([]string, error) {
 	case strings.HasPrefix(words[0], "-"):
 		return words, nil // arguments alone, as an image takes them
 	}
-	return nil, &Error{Msg: fmt.Sprintf("%q starts no engine that is known here", words[0]), Hint: hint}
+	return nil, &Error{Msg: fmt.Sprintf("%.80q starts no engine that is known here", words[0]), Hint: hint}
 }
 
 // behind looks for a program among the words of a runner.
@@ -172,7 +172,7 @@ var tag = regexp.MustCompile(`^v?\d+\.\d+(\.\d+)?`)
 // image reads an image's name and what it is told; the tag is the version.
 func (r *reader) image(name string, words []string) ([]string, error) {
 	if !strings.Contains(name, "vllm") {
-		return nil, &Error{Msg: fmt.Sprintf("the image %q is none of an engine that is known here", name), Hint: hint}
+		return nil, &Error{Msg: fmt.Sprintf("the image %.80q is none of an engine that is known here", name), Hint: hint}
 	}
 	if _, after, tagged := strings.Cut(path.Base(name), ":"); tagged {
 		r.version = tag.FindString(after)

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -155,4 +156,33 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = Compose([]byte(text), "")
 	})
+}
+
+// Aliases of aliases stand for more words than memory holds, and a word of a command
+// is no list.
+func TestComposeNested(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("a: &a [x, x, x, x, x, x, x, x, x]\n")
+	for at := 'b'; at <= 'k'; at++ {
+		fmt.Fprintf(&text, "%c: &%c [%s*%c]\n", at, at, strings.Repeat(fmt.Sprintf("*%c, ", at-1), 8), at-1)
+	}
+	for text, want := range map[string]string{
+		text.String() + "services: {v: {image: vllm/vllm-openai, command: *k}}\n": "aliases stand for more",
+		"services: {v: {image: vllm/vllm-openai, command: [--model, [x, y]]}}\n":  "word 2 of a service's command",
+		"services: {v: {image: vllm/vllm-openai, entrypoint: [{a: b}]}}\n":        "word 1 of a service's command",
+	} {
+		if _, err := Compose([]byte(text), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// A word that is quoted in a message is not quoted at any length.
+func TestLongWords(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, words := range [][]string{{long}, {"vllm", "serve", "m", long}, {"vllm", "serve", "m", "--dtype", long}, {"vllm", "serve", "m", "--max-model-len", long}, {"docker", "run", long}} {
+		if _, err := Parse(words); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.40s: a message of %d bytes", words, len(fmt.Sprint(err)))
+		}
+	}
 }

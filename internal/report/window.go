@@ -21,7 +21,11 @@ func window(b *strings.Builder, d *record.Solve, s Style) {
 	default:
 		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no utilization works")+" · "+where))
 	}
-	b.WriteString(paragraph(s, "  ", fmt.Sprintf("in bytes of one card: %s to %s", bytesize.Format(w.LowBytes, bytesize.GiB), bytesize.Format(w.HighBytes, bytesize.GiB))))
+	if w.LowBytes <= w.HighBytes {
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf("in bytes of one card: %s to %s", bytesize.Format(w.LowBytes, bytesize.GiB), bytesize.Format(w.HighBytes, bytesize.GiB))))
+	} else {
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf("in bytes of one card: surely enough from %s, surely not too much up to %s, so no value is sure", bytesize.Format(w.LowBytes, bytesize.GiB), bytesize.Format(w.HighBytes, bytesize.GiB))))
+	}
 	b.WriteString(paragraph(s, "  ", fmt.Sprintf("at least %.3f (%.3f without any room for a request), because %s", w.Low, w.Bare, w.LowBecause)))
 	b.WriteString(paragraph(s, "  ", fmt.Sprintf("at most %.3f, because %s", w.High, w.HighBecause)))
 	b.WriteString(paragraph(s, "  ", turn(w)))

@@ -1,0 +1,80 @@
+package aliases
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Most is how many values a text may stand for once its aliases are written out.
+const Most = 100_000
+
+// Check is an error for a text whose aliases, written out, are more than [Most]
+// values. A text that is no YAML is for its decoder to refuse.
+func Check(text []byte) error {
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil
+	}
+	c := counter{anchors: map[string]int64{}}
+	var values int64
+	for _, document := range file.Docs {
+		values = plus(values, c.values(document.Body))
+	}
+	if c.used && values > Most {
+		return fmt.Errorf("its aliases stand for more than %d values", Most)
+	}
+	return nil
+}
+
+// counter counts values; anchors has how many each anchor stands for.
+type counter struct {
+	anchors map[string]int64
+	used    bool // there was an alias
+}
+
+func (c *counter) values(node ast.Node) int64 {
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		many := c.values(n.Value)
+		if n.Name != nil {
+			c.anchors[n.Name.GetToken().Value] = many
+		}
+		return many
+	case *ast.AliasNode:
+		c.used = true
+		if n.Value == nil {
+			return 1
+		}
+		return plus(1, c.anchors[n.Value.GetToken().Value])
+	case *ast.TagNode:
+		return c.values(n.Value)
+	case *ast.SequenceNode:
+		many := int64(1)
+		for _, v := range n.Values {
+			many = plus(many, c.values(v))
+		}
+		return many
+	case *ast.MappingNode:
+		many := int64(1)
+		for _, v := range n.Values {
+			many = plus(many, c.values(v))
+		}
+		return many
+	case *ast.MappingValueNode:
+		return plus(c.values(n.Key), c.values(n.Value))
+	case *ast.MappingKeyNode:
+		return c.values(n.Value)
+	}
+	return 1
+}
+
+// plus is a sum that stops at the largest number.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
