@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,10 +165,8 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 		return nil, &usageError{err: fmt.Errorf("--on: %q is not known", o.on), hint: "--on slurm, or --on here for this machine"}
 	}
 	if o.resume != "" {
-		for _, name := range []string{"vary", "find-limit", "folder", "lengths", "order", "step", "device"} {
-			if cmd.Flags().Changed(name) {
-				return nil, &usageError{err: fmt.Errorf("--%s is said by the plan of the sweep that goes on", name), hint: "a changed plan is another sweep: give it a folder of its own"}
-			}
+		if name := planned(cmd); name != "" {
+			return nil, &usageError{err: fmt.Errorf("--%s is said by the plan of the sweep that goes on", name), hint: "a changed plan is another sweep: give it a folder of its own"}
 		}
 		if len(args) > 0 {
 			return nil, &usageError{err: errors.New("the program is said by the plan of the sweep that goes on")}
@@ -201,12 +200,26 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 	return sweep.Create(folder, plan)
 }
 
+// planned is a flag that was given and that the plan of a sweep decides: all but
+// where it goes on.
+func planned(cmd *cobra.Command) (name string) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains([]string{"resume", "on", "sbatch", "poll", "task"}, f.Name) {
+			name = f.Name
+		}
+	})
+	return name
+}
+
 func (o *sweepOptions) plan(args []string) (sweep.Plan, error) {
 	p := sweep.Plan{Order: sweep.Order(o.order), Command: args, Policy: o.policy(), Submit: o.sbatch}
 	if o.on != "here" {
 		p.On = o.on
 	}
 	var err error
+	if p.Directory, err = os.Getwd(); err != nil {
+		return p, err
+	}
 	switch {
 	case (o.vary == "") == (o.limit == ""):
 		return p, &usageError{err: errors.New("a sweep varies one dimension: --vary or --find-limit names it"), hint: "--vary batch=1,2,4,8"}

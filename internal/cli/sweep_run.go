@@ -49,6 +49,8 @@ func (r *runner) measure(ctx context.Context, value int64, path string) (sweep.P
 	}
 	defer printed.Close()
 	cmd := exec.CommandContext(ctx, r.session.env.Executable, args...)
+	cmd.Dir = r.ledger.Plan.Directory
+	defer endWithUs(cmd)()
 	cmd.Env, cmd.Stdout, cmd.Stderr = r.session.env.Environ, printed, printed
 	// The measurement keeps what it has when it is interrupted.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }

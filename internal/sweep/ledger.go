@@ -44,17 +44,22 @@ func Create(folder string, p Plan) (*Ledger, error) {
 	} else if err != nil {
 		return nil, source.OfFile(folder, err)
 	}
-	if err := os.Mkdir(filepath.Join(folder, Points), 0o755); err != nil {
-		return nil, source.OfFile(folder, err)
+	l := &Ledger{Folder: folder, Plan: p}
+	if err := l.begin(); err != nil {
+		return nil, errors.Join(err, l.Discard()) // a folder without a plan can neither go on nor begin
 	}
-	text, err := json.MarshalIndent(p, "", "  ")
+	return l, nil
+}
+
+func (l *Ledger) begin() error {
+	if err := os.Mkdir(filepath.Join(l.Folder, Points), 0o755); err != nil {
+		return source.OfFile(l.Folder, err)
+	}
+	text, err := json.MarshalIndent(l.Plan, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := writeNew(filepath.Join(folder, planFile), append(text, '\n')); err != nil {
-		return nil, err
-	}
-	return &Ledger{Folder: folder, Plan: p}, nil
+	return writeNew(filepath.Join(l.Folder, planFile), append(text, '\n'))
 }
 
 // Discard removes the folder of a sweep that never had a point.
@@ -73,7 +78,7 @@ func Open(folder string) (*Ledger, error) {
 	if err := json.Unmarshal(text, &l.Plan); err != nil {
 		return nil, source.InField(filepath.Join(folder, planFile), "plan", "is no plan of a sweep: %v", err)
 	}
-	if _, err := l.Plan.Prepared(); err != nil && l.Plan.Order != Bisection {
+	if _, err := l.Plan.Prepared(); err != nil {
 		return nil, source.InField(filepath.Join(folder, planFile), "plan", "%v", err)
 	}
 	return l, l.Reload()
@@ -97,12 +102,11 @@ func (l *Ledger) Reload() error {
 			break
 		}
 		line := text[offset : offset+end]
-		var p Point
-		if err := json.Unmarshal(line, &p); err != nil {
-			if !torn(line) {
-				return source.AtByte(path, int64(offset), "is no point of a sweep: %v", err).WithHint("a line is one JSON object; the file was changed")
+		if !Torn(line) {
+			p, err := l.parse(line)
+			if err != nil {
+				return source.AtByte(path, int64(offset), "is no point of this sweep: %v", err).WithHint("a line is one JSON object that sweep wrote; the file was changed")
 			}
-		} else {
 			l.add(p)
 		}
 		offset += end + 1
@@ -110,8 +114,25 @@ func (l *Ledger) Reload() error {
 	return nil
 }
 
-// torn reports a line that a killed process began and the next one closed.
-func torn(line []byte) bool {
+// parse reads a line, which must be of a value that the plan asks for.
+func (l *Ledger) parse(line []byte) (Point, error) {
+	var p Point
+	if err := json.Unmarshal(line, &p); err != nil {
+		return p, err
+	}
+	switch p.Status {
+	case Passed, OutOfMemory, Failed, Lost:
+	default:
+		return p, fmt.Errorf("its status is %.40q", p.Status)
+	}
+	if !l.Plan.asks(p.Value) {
+		return p, fmt.Errorf("the plan asks for no %s = %d", l.Plan.Dimension, p.Value)
+	}
+	return p, nil
+}
+
+// Torn reports a line that a killed process began and the next one closed.
+func Torn(line []byte) bool {
 	var v json.RawMessage
 	return len(line) == 0 || errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&v), io.ErrUnexpectedEOF)
 }
@@ -124,14 +145,22 @@ func (l *Ledger) add(p Point) {
 	l.points = append(l.points, p)
 }
 
-// Append adds a line, under the file's lock so that lines of several processes
-// stay whole.
+// Append adds a line.
 func (l *Ledger) Append(p Point) error {
 	line, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(l.Folder, ledgerFile)
+	if err := AppendLine(filepath.Join(l.Folder, ledgerFile), line); err != nil {
+		return err
+	}
+	l.add(p)
+	return nil
+}
+
+// AppendLine adds a line to a file under its lock, so that lines of several
+// processes stay whole, also after one that was cut off.
+func AppendLine(path string, line []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return source.OfFile(path, err)
@@ -140,7 +169,7 @@ func (l *Ledger) Append(p Point) error {
 	if err := lock(f); err != nil {
 		return source.OfFile(path, fmt.Errorf("locking: %w", err))
 	}
-	line = append(line, '\n')
+	line = append(slices.Clone(line), '\n')
 	if cut, err := endsWithin(f); err != nil {
 		return source.OfFile(path, err)
 	} else if cut {
@@ -149,11 +178,7 @@ func (l *Ledger) Append(p Point) error {
 	if _, err := f.Write(line); err != nil {
 		return source.OfFile(path, err)
 	}
-	if err := f.Sync(); err != nil {
-		return source.OfFile(path, err)
-	}
-	l.add(p)
-	return nil
+	return source.OfFile(path, f.Sync())
 }
 
 // endsWithin reports whether the file ends within a line: somebody was killed

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,6 +21,9 @@ type Plan struct {
 	// the lab network, whose flags are in Lab.
 	Command []string `json:"command"`
 	Lab     []string `json:"lab"`
+	// Directory is where the command runs, from wherever the sweep goes on; empty
+	// where that was not written down.
+	Directory string `json:"directory"`
 	// Policy is what was asked about warm-up, repeats and the like, as the
 	// measurement records it.
 	Policy map[string]string `json:"policy"`
@@ -54,8 +59,11 @@ const MaxPoints = 10000
 
 // Prepared checks a plan and puts its values into their order.
 func (p Plan) Prepared() (Plan, error) {
-	if p.Dimension == "" {
+	switch {
+	case p.Dimension == "":
 		return p, errors.New("a sweep varies one dimension, and none is named")
+	case len(p.Dimension) > 64 || !reDimension.MatchString(p.Dimension):
+		return p, fmt.Errorf("the dimension %.80q is no name: letters, digits, -, _ and . in at most 64 bytes", p.Dimension)
 	}
 	if p.Limit != nil {
 		p.Order = Bisection
@@ -128,10 +136,21 @@ func (l Limit) at(step int64) int64 {
 // For 1024 to 131072 by 1024 these are 127 steps and 9 runs.
 func (l Limit) MaxRuns() int {
 	runs := 2
-	for n := int64(1); n < l.steps(); n *= 2 {
-		runs++
+	if steps := l.steps(); steps > 1 {
+		runs += bits.Len64(uint64(steps - 1))
 	}
 	return runs
+}
+
+// reDimension is what can stand in the name of a file and of a job.
+var reDimension = regexp.MustCompile(`^[\pL\pN_][\pL\pN_.-]*$`)
+
+// asks reports whether the plan ever runs a value.
+func (p Plan) asks(value int64) bool {
+	if p.Limit != nil {
+		return value >= p.Limit.Low && value <= p.Limit.High
+	}
+	return slices.Contains(p.Values, value)
 }
 
 // Placeholder is how a command names the value of a dimension.

@@ -27,9 +27,22 @@ func (l *Ledger) Run(ctx context.Context, measure Measure, progress Progress) er
 	return nil
 }
 
-// one measures a value and writes it down. A run that was interrupted is not a
-// point: it is run again.
+// one measures a value and writes it down, unless another process of the same
+// sweep does: then its line is awaited. A run that was interrupted is not a point:
+// it is run again.
 func (l *Ledger) one(ctx context.Context, value int64, measure Measure) (Point, error) {
+	_, before := l.Point(value)
+	release, err := l.claim(ctx, value)
+	if err != nil {
+		return Point{}, err
+	}
+	defer release()
+	if err := l.Reload(); err != nil {
+		return Point{}, err
+	}
+	if p, known := l.Point(value); known && (!before || p.Status != Lost) {
+		return p, nil
+	}
 	name, attempt, err := l.NewAttempt(value)
 	if err != nil {
 		return Point{}, err

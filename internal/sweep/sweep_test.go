@@ -187,7 +187,7 @@ func TestForeignLinesAreRefused(t *testing.T) {
 }
 
 func TestManyAppendAtOnce(t *testing.T) {
-	l := begun(t, Plan{Dimension: "batch", Values: []int64{1}})
+	l := begun(t, Plan{Dimension: "batch", Limit: &Limit{1, 64, 1}})
 	var all sync.WaitGroup
 	for v := range int64(64) {
 		all.Go(func() {

@@ -97,6 +97,9 @@ func (a *Array) jobs() ([]job, error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
+		if sweep.Torn(lines.Bytes()) {
+			continue
+		}
 		var j job
 		if err := json.Unmarshal(lines.Bytes(), &j); err != nil {
 			return nil, source.InField(path, fmt.Sprintf("line %d", len(jobs)+1), "is no job: %v", err)
@@ -123,7 +126,7 @@ func (a *Array) stillQueued(ctx context.Context, jobs []job) ([]job, error) {
 }
 
 func (a *Array) submit(ctx context.Context, values []int64) (job, error) {
-	id, err := a.Cluster.submit(ctx, a.script(values), a.Options)
+	id, err := a.Cluster.submit(ctx, a.script(values), append([]string{"--output=" + a.printed()}, a.Options...))
 	if err != nil {
 		return job{}, err
 	}
@@ -133,12 +136,7 @@ func (a *Array) submit(ctx context.Context, values []int64) (job, error) {
 		return j, err
 	}
 	path := filepath.Join(a.Ledger.Folder, jobsFile)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err == nil {
-		_, err = f.Write(append(line, '\n'))
-		err = errors.Join(err, f.Sync(), f.Close())
-	}
-	if err != nil {
+	if err := sweep.AppendLine(path, line); err != nil {
 		return j, fmt.Errorf("job %s was submitted and could not be noted: %w", id, err)
 	}
 	return j, nil
@@ -147,8 +145,7 @@ func (a *Array) submit(ctx context.Context, values []int64) (job, error) {
 // script is what sbatch runs: one value a task.
 func (a *Array) script(values []int64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "#!/bin/bash\n#SBATCH --job-name=floodmark-%s\n#SBATCH --array=0-%d\n#SBATCH --output=%s\n",
-		a.Ledger.Plan.Dimension, len(values)-1, directive(filepath.Join(a.Ledger.Folder, sweep.Points, "slurm-%A_%a.log")))
+	fmt.Fprintf(&b, "#!/bin/bash\n#SBATCH --job-name=floodmark-%s\n#SBATCH --array=0-%d\n", a.Ledger.Plan.Dimension, len(values)-1)
 	b.WriteString("values=(")
 	for i, v := range values {
 		if i > 0 {
@@ -167,12 +164,14 @@ func (a *Array) script(values []int64) string {
 // quote is one word of a shell.
 func quote(arg string) string { return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'" }
 
-// directive is a value of a #SBATCH line, which splits at spaces.
-func directive(path string) string {
-	if strings.ContainsAny(path, " \t'") {
-		return `"` + path + `"`
+// printed is where Slurm writes what a task prints, as an option and no line of
+// the script, which would end where the folder's name has a line end. A %% is a
+// percent sign; with a backslash nothing is replaced, and tasks would share a file.
+func (a *Array) printed() string {
+	if strings.Contains(a.Ledger.Folder, `\`) {
+		return os.DevNull
 	}
-	return path
+	return filepath.Join(strings.ReplaceAll(a.Ledger.Folder, "%", "%%"), sweep.Points, "slurm-%A_%a.log")
 }
 
 // wait returns when each value of the job has a line. It writes the line of a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func TestScript(t *testing.T) {
 	q := &queue{t: t}
 	a := array(t, q, 1, 2)
 	got := a.script([]int64{16, 8})
-	for _, want := range []string{"#!/bin/bash\n", "#SBATCH --array=0-1\n", `#SBATCH --output="` + a.Ledger.Folder, "values=(16 8)\n", `exec '/opt/a b/floodmark' 'sweep' '--task' "${values[$SLURM_ARRAY_TASK_ID]}"`} {
+	for _, want := range []string{"#!/bin/bash\n", "#SBATCH --array=0-1\n", "values=(16 8)\n", `exec '/opt/a b/floodmark' 'sweep' '--task' "${values[$SLURM_ARRAY_TASK_ID]}"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the script lacks %q:\n%s", want, got)
 		}
@@ -181,5 +182,35 @@ func TestWordsOfSlurm(t *testing.T) {
 	}
 	if text := said("JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 NodeList=(null)", nil).ended(ctx, "1", 0); !strings.Contains(text, "host memory") {
 		t.Error(text)
+	}
+}
+
+func TestFoldersWithOddNames(t *testing.T) {
+	for folder, want := range map[string]string{
+		"/runs/a b":   "/runs/a b/points/slurm-%A_%a.log",
+		"/runs/50%j":  "/runs/50%%j/points/slurm-%A_%a.log",
+		"/runs/a\nb":  "/runs/a\nb/points/slurm-%A_%a.log",
+		`/runs/a\b`:   os.DevNull,
+		"/runs/plain": "/runs/plain/points/slurm-%A_%a.log",
+	} {
+		a := &Array{Ledger: &sweep.Ledger{Folder: folder, Plan: sweep.Plan{Dimension: "batch"}}}
+		if got := a.printed(); got != want {
+			t.Errorf("%q: %q, want %q", folder, got, want)
+		}
+		for line := range strings.Lines(a.script([]int64{1})) {
+			if strings.HasPrefix(line, "#SBATCH") && strings.Contains(line, folder) {
+				t.Errorf("%q stands in a directive: %s", folder, line)
+			}
+		}
+	}
+}
+
+func TestAJobThatWasCutOffWhileItWasNoted(t *testing.T) {
+	a := &Array{Ledger: &sweep.Ledger{Folder: t.TempDir()}}
+	if err := os.WriteFile(filepath.Join(a.Ledger.Folder, jobsFile), []byte("{\"id\":\"7\",\"values\":[1]}\n{\"id\":\"8"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if jobs, err := a.jobs(); err != nil || len(jobs) != 1 {
+		t.Errorf("%v, %v", jobs, err)
 	}
 }
