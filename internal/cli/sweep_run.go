@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -87,11 +88,10 @@ func (r *runner) arguments(value int64, path string) ([]string, error) {
 
 // point reads how the value ended.
 func (r *runner) point(ctx context.Context, path string, exit int) (sweep.Point, error) {
-	printed, err := source.Open(path + ".log")
+	printed, err := printedLast(path + ".log")
 	if err != nil {
 		return sweep.Point{}, err
 	}
-	defer printed.Close()
 	m, err := readMeasurement(path + ".json")
 	if err != nil {
 		return sweep.Point{}, err
@@ -99,11 +99,33 @@ func (r *runner) point(ctx context.Context, path string, exit int) (sweep.Point,
 	if m == nil && ctx.Err() == nil && exit != 0 {
 		return sweep.Point{}, &impossibleError{exit, fmt.Sprintf("the first value that could not be measured ends the sweep: %s", lastLine(printed))}
 	}
+	if m == nil && ctx.Err() == nil {
+		// The disk is full, or the folder was taken away: not how the program ended.
+		return sweep.Point{}, source.OfFile(path+".json", errors.New("the program ended well, and its measurement was not written; the value is run again with --resume"))
+	}
 	p := floodmark.SweptMeasurement(m, printed)
 	if m != nil {
 		p.Record = r.within(path + ".json")
 	}
 	return p, nil
+}
+
+// mostPrinted is how much is read of what a program printed: why it ended stands
+// at the end, and some print gigabytes before.
+const mostPrinted = 16 << 20
+
+// printedLast is the end of what a program printed.
+func printedLast(path string) (source.Source, error) {
+	all, err := source.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	last := make([]byte, min(all.Size(), mostPrinted))
+	if _, err := all.ReadAt(last, all.Size()-int64(len(last))); err != nil && !errors.Is(err, io.EOF) {
+		return nil, source.OfFile(path, err)
+	}
+	return source.Bytes(path, last), nil
 }
 
 // within is a path as the folder sees it.
@@ -136,12 +158,13 @@ func readMeasurement(path string) (*record.Measurement, error) {
 func lastLine(printed source.Source) string {
 	last := "it printed nothing"
 	lines := bufio.NewScanner(source.Stream(printed))
+	lines.Buffer(nil, mostPrinted+1)
 	for lines.Scan() {
 		if text := strings.TrimSpace(lines.Text()); text != "" {
 			last = text
 		}
 	}
-	return source.Visible(last)
+	return source.Visible(last[max(0, len(last)-1000):])
 }
 
 // task runs one value on a node of a cluster, unless somebody has.
