@@ -148,14 +148,18 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 	if err != nil {
 		return nil, err
 	}
-	made, err := p.onCards(ctx, cards)
+	kinds := make([]string, len(cards))
+	for i, c := range cards {
+		kinds[i] = p.kind(c)
+	}
+	made, err := p.onCards(ctx, cards, kinds)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]cardRow, 0, len(cards))
-	for _, c := range cards {
+	for i, c := range cards {
 		r := p.on(c)
-		accounts := made[p.kind(c)]
+		accounts := made[kinds[i]]
 		v := p.judge(&c, accounts, r.budgets(accounts))
 		if p.hostBinds(v) {
 			v = *p.Host
@@ -194,28 +198,28 @@ func architecture(c device.Card) string {
 }
 
 // onCards makes the accounts for each kind of card, side by side.
-func (p *Prediction) onCards(ctx context.Context, cards []device.Card) (map[string][]account.Account, error) {
-	var kinds []device.Card
-	for _, c := range cards {
-		if !slices.ContainsFunc(kinds, func(k device.Card) bool { return p.kind(k) == p.kind(c) }) {
-			kinds = append(kinds, c)
+func (p *Prediction) onCards(ctx context.Context, cards []device.Card, kinds []string) (map[string][]account.Account, error) {
+	var first []int // the first card of each kind
+	for i, kind := range kinds {
+		if slices.Index(kinds, kind) == i {
+			first = append(first, i)
 		}
 	}
-	made := make([][]account.Account, len(kinds))
-	failed := make([]error, len(kinds))
+	made := make([][]account.Account, len(first))
+	failed := make([]error, len(first))
 	var workers sync.WaitGroup
 	next := atomic.Int64{}
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(kinds)); i = next.Add(1) - 1 {
-				made[i], failed[i] = p.accountsOn(ctx, kinds[i])
+			for i := next.Add(1) - 1; i < int64(len(first)); i = next.Add(1) - 1 {
+				made[i], failed[i] = p.accountsOn(ctx, cards[first[i]])
 			}
 		})
 	}
 	workers.Wait()
 	byKind := map[string][]account.Account{}
-	for i, c := range kinds {
-		byKind[p.kind(c)] = firstRanks(made[i])
+	for i, card := range first {
+		byKind[kinds[card]] = firstRanks(made[i])
 	}
 	return byKind, errors.Join(failed...)
 }
