@@ -233,7 +233,7 @@ func (d *decider) verify(m *record.Measurement) ([]account.Warning, error) {
 		return nil, err
 	}
 	switch changed := changedConditions(m, v); {
-	case v.Series.Policy.Instrumented && len(v.Phases) > 0 && !verifying(v):
+	case v.Series.Policy.Instrumented:
 		return nil, &SettingsError{fmt.Errorf("%s delimits phases, so that it verifies nothing", d.request.Verified)}
 	case failed(v) != "":
 		return nil, &SettingsError{fmt.Errorf("%s verifies nothing: %s", d.request.Verified, failed(v))}
@@ -243,9 +243,6 @@ func (d *decider) verify(m *record.Measurement) ([]account.Warning, error) {
 	d.d.Chosen.Basis = "verified"
 	return nil, nil
 }
-
-// verifying reports a run without instruments, by its own word.
-func verifying(m *record.Measurement) bool { return !m.Series.Policy.Instrumented }
 
 // exercised notes how each phase of the run ended.
 func (d *decider) exercised(m *record.Measurement) {

@@ -45,19 +45,19 @@ class Driver:
 
     def __init__(self):
         try:
-            self.library = ctypes.CDLL("libnvidia-ml.so.1")
-            self.ready = self.library.nvmlInit_v2() == 0
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            self.ready = self.nvml.nvmlInit_v2() == 0
         except OSError:
-            self.library, self.ready = None, False
+            self.nvml, self.ready = None, False
 
     def read(self, uuid):
         if not self.ready or not uuid:
             return None
         handle, memory = ctypes.c_void_p(), Memory()
         name = uuid if uuid.startswith(("GPU-", "MIG-")) else "GPU-" + uuid
-        if self.library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) != 0:
+        if self.nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) != 0:
             return None
-        if self.library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != 0:
+        if self.nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != 0:
             return None
         return {"total_bytes": memory.total, "free_bytes": memory.free, "used_bytes": memory.used}
 

@@ -18,9 +18,9 @@ const mostDevices = 1024
 // readDriver gives the driver's version, and the newest CUDA that it runs.
 func (r *reader) readDriver() device.Driver {
 	var d device.Driver
-	d.Version = text(80, func(b *byte, n uint32) status { return ask(r.library.driverVersion, b, n) })
+	d.Version = text(80, func(b *byte, n uint32) status { return ask(r.functions.driverVersion, b, n) })
 	var version int32
-	if r.library.cudaVersion != nil && r.library.cudaVersion(&version) == success && version >= 1000 && version < 100000 {
+	if r.functions.cudaVersion != nil && r.functions.cudaVersion(&version) == success && version >= 1000 && version < 100000 {
 		d.Runtime = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 	}
 	return d
@@ -57,7 +57,7 @@ func clean(buffer []byte) string {
 // listed without it, so that numbers stay those of the driver.
 func (r *reader) list() error {
 	var n uint32
-	if s := r.library.count(&n); s != success {
+	if s := r.functions.count(&n); s != success {
 		return fmt.Errorf("NVML does not count the cards: %s", s)
 	}
 	if n > mostDevices {
@@ -65,7 +65,7 @@ func (r *reader) list() error {
 	}
 	for i := range n {
 		var h handle
-		if s := r.library.byIndex(i, &h); s != success {
+		if s := r.functions.byIndex(i, &h); s != success {
 			r.add(device.Device{Vendor: vendor, Card: int(i), Kind: device.KindUnsaid, KindReason: "NVML gives no access to the card: " + s.String()}, 0)
 			continue
 		}
@@ -89,16 +89,16 @@ func (r *reader) add(d device.Device, h handle) {
 
 func (r *reader) card(i int, h handle) device.Device {
 	d := device.Device{Vendor: vendor, Card: i,
-		Name: r.deviceText(h, r.library.name), UUID: r.deviceText(h, r.library.uuid),
+		Name: r.deviceText(h, r.functions.name), UUID: r.deviceText(h, r.functions.uuid),
 		PCI: r.busID(h), ComputeCapability: r.computeCapability(h)}
-	if mode, ok := value(h, r.library.computeMode); ok {
+	if mode, ok := value(h, r.functions.computeMode); ok {
 		d.ComputeMode = computeModes()[mode]
 	}
-	if mode, ok := value(h, r.library.virtualization); ok {
+	if mode, ok := value(h, r.functions.virtualization); ok {
 		d.Virtual = virtualModes()[mode]
 	}
 	var current, pending uint32
-	if r.library.migMode != nil && r.library.migMode(h, &current, &pending) == success {
+	if r.functions.migMode != nil && r.functions.migMode(h, &current, &pending) == success {
 		d.Partitioned = current == 1
 	}
 	d.Kind, d.KindReason = r.kind(h)
@@ -121,12 +121,12 @@ func virtualModes() map[uint32]string {
 // only Windows has.
 func (r *reader) kind(h handle) (device.MemoryKind, string) {
 	var current, pending uint32
-	if r.library.driverModel != nil && r.library.driverModel(h, &current, &pending) == success && current == 0 {
+	if r.functions.driverModel != nil && r.functions.driverModel(h, &current, &pending) == success && current == 0 {
 		return device.WDDM, "the driver's model is WDDM"
 	}
-	if r.library.memory != nil {
+	if r.functions.memory != nil {
 		var info memoryV1
-		if r.library.memory(h, &info) == notSupported {
+		if r.functions.memory(h, &info) == notSupported {
 			return device.Unified, "NVML reports no memory of the card's own (not supported)"
 		}
 	}
@@ -152,7 +152,7 @@ func value(h handle, function func(handle, *uint32) status) (uint32, bool) {
 // NVIDIA writes eight.
 func (r *reader) busID(h handle) string {
 	var info pciInfo
-	if r.library.pci == nil || r.library.pci(h, &info) != success {
+	if r.functions.pci == nil || r.functions.pci(h, &info) != success {
 		return ""
 	}
 	id := strings.ToLower(clean(info.ID[:]))
@@ -164,7 +164,7 @@ func (r *reader) busID(h handle) string {
 
 func (r *reader) computeCapability(h handle) string {
 	var major, minor int32
-	if r.library.capability == nil || r.library.capability(h, &major, &minor) != success || major <= 0 || major > 99 || minor < 0 || minor > 9 {
+	if r.functions.capability == nil || r.functions.capability(h, &major, &minor) != success || major <= 0 || major > 99 || minor < 0 || minor > 9 {
 		return ""
 	}
 	return fmt.Sprintf("%d.%d", major, minor)
@@ -177,25 +177,25 @@ var reProfile = regexp.MustCompile(`MIG ([0-9cg.]+gb(?:\+[a-z.]+)*)$`)
 // instances lists the MIG instances of a card.
 func (r *reader) instances(card device.Device, h handle) {
 	var most uint32
-	if r.library.migCount == nil || r.library.migByIndex == nil || r.library.migCount(h, &most) != success {
+	if r.functions.migCount == nil || r.functions.migByIndex == nil || r.functions.migCount(h, &most) != success {
 		return
 	}
 	for i := range min(most, mostDevices) {
 		var mig handle
-		if r.library.migByIndex(h, i, &mig) != success {
+		if r.functions.migByIndex(h, i, &mig) != success {
 			continue // a place that no instance takes
 		}
 		d := device.Device{Vendor: vendor, Card: card.Card, PCI: card.PCI, ComputeCapability: card.ComputeCapability,
 			ComputeMode: card.ComputeMode, Virtual: card.Virtual, Kind: device.MIG, KindReason: "a MIG instance",
-			Name: r.deviceText(mig, r.library.name), UUID: r.deviceText(mig, r.library.uuid),
+			Name: r.deviceText(mig, r.functions.name), UUID: r.deviceText(mig, r.functions.uuid),
 			Partition: &device.Partition{GPUInstance: -1, ComputeInstance: -1}}
 		if m := reProfile.FindStringSubmatch(d.Name); m != nil {
 			d.Partition.Profile = m[1]
 		}
-		if id, ok := value(mig, r.library.gpuInstance); ok && id < mostDevices {
+		if id, ok := value(mig, r.functions.gpuInstance); ok && id < mostDevices {
 			d.Partition.GPUInstance = int(id)
 		}
-		if id, ok := value(mig, r.library.computeInstance); ok && id < mostDevices {
+		if id, ok := value(mig, r.functions.computeInstance); ok && id < mostDevices {
 			d.Partition.ComputeInstance = int(id)
 		}
 		r.add(d, mig)

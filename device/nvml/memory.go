@@ -20,9 +20,9 @@ func (r *reader) memory(h handle) device.Memory {
 }
 
 func (r *reader) bytes(h handle) device.Memory {
-	if r.library.memoryV2 != nil {
+	if r.functions.memoryV2 != nil {
 		info := memoryV2{Version: memoryVersion2}
-		s := r.library.memoryV2(h, &info)
+		s := r.functions.memoryV2(h, &info)
 		if s == success {
 			return whole(info)
 		}
@@ -30,11 +30,11 @@ func (r *reader) bytes(h handle) device.Memory {
 			return none("nvmlDeviceGetMemoryInfo_v2", s)
 		}
 	}
-	if r.library.memory == nil {
+	if r.functions.memory == nil {
 		return none("nvmlDeviceGetMemoryInfo", functionNotFound)
 	}
 	var info memoryV1
-	if s := r.library.memory(h, &info); s != success {
+	if s := r.functions.memory(h, &info); s != success {
 		return none("nvmlDeviceGetMemoryInfo", s)
 	}
 	m := whole(memoryV2{Total: info.Total, Free: info.Free, Used: info.Used})
@@ -106,17 +106,17 @@ const (
 // draw, and those that compute through a server they share.
 func (r *reader) processes(h handle) ([]device.Process, string) {
 	const counter = "nvmlDeviceGetComputeRunningProcesses"
-	if r.library.compute == nil {
+	if r.functions.compute == nil {
 		return nil, counter + ": " + functionNotFound.String()
 	}
-	list, reason := r.running(h, r.library.compute, counter)
+	list, reason := r.running(h, r.functions.compute, counter)
 	if reason != "" {
 		return nil, reason
 	}
 	for _, more := range []struct {
 		function func(handle, *uint32, *byte) status
 		graphics bool
-	}{{r.library.mps, false}, {r.library.graphics, true}} {
+	}{{r.functions.mps, false}, {r.functions.graphics, true}} {
 		if more.function == nil {
 			continue
 		}
@@ -172,7 +172,7 @@ func (r *reader) running(h handle, ask func(handle, *uint32, *byte) status, coun
 // one that a process can have.
 func (r *reader) entries(buffer []byte, n int) ([]device.Process, bool) {
 	lengths := []int{laterEntry, longestEntry, firstEntry}
-	if r.library.firstProcesses {
+	if r.functions.firstProcesses {
 		lengths = []int{firstEntry, laterEntry}
 	}
 	for _, length := range lengths {

@@ -21,12 +21,12 @@ const patience = 10 * time.Second
 
 // reader is a [device.Reader] through the library.
 type reader struct {
-	library functions
-	driver  device.Driver
-	devices []device.Device
-	handles []handle // of each device
-	turn    chan struct{}
-	stuck   atomic.Bool // somebody gave up waiting for the library, which has not come back since
+	functions functions
+	driver    device.Driver
+	devices   []device.Device
+	handles   []handle // of each device
+	turn      chan struct{}
+	stuck     atomic.Bool // somebody gave up waiting for the library, which has not come back since
 }
 
 // Open loads the library and lists the devices. It fails where there is no
@@ -48,10 +48,10 @@ func open(ctx context.Context, paths []string) (device.Reader, error) {
 
 func (r *reader) start(paths []string) error {
 	var err error
-	if r.library, err = load(paths); err != nil {
+	if r.functions, err = load(paths); err != nil {
 		return err
 	}
-	if s := r.library.init(); s != success {
+	if s := r.functions.init(); s != success {
 		return fmt.Errorf("NVML could not be started: %s", s)
 	}
 	r.driver = r.readDriver()
@@ -137,8 +137,8 @@ func (r *reader) Read(ctx context.Context, index int) device.Memory {
 // Close ends the use of the library.
 func (r *reader) Close() error {
 	return r.within(context.Background(), func() {
-		if r.library.shutdown != nil {
-			r.library.shutdown()
+		if r.functions.shutdown != nil {
+			r.functions.shutdown()
 		}
 	})
 }
