@@ -104,8 +104,8 @@ func (e *engineReader) breakdown(at reading, row string) bool {
 	return true
 }
 
-// mebibytes keeps a whole number of MiB. One below 0 is printed as what 2⁶⁴
-// bytes leave of it, which is 2⁴⁴ MiB.
+// mebibytes keeps a whole number of MiB. Only what is unaccounted for can be
+// below 0; it is printed so, or as what 2⁶⁴ bytes leave of it, which is 2⁴⁴ MiB.
 func (e *engineReader) mebibytes(at reading, kind Kind, scope account.Scope, n int64) {
 	const mib, wrap = int64(1) << 20, int64(1) << 44
 	if kind == KindCapacity || kind == KindFree {
@@ -115,6 +115,9 @@ func (e *engineReader) mebibytes(at reading, kind Kind, scope account.Scope, n i
 		n -= wrap
 	}
 	e.keep(at, kind, scope, func(p account.Provenance) account.Figure {
+		if n < 0 && kind != KindUnaccounted {
+			return account.Unknown("below 0, which a size cannot be", p)
+		}
 		if n > math.MaxInt64/mib-1 || n < math.MinInt64/mib+1 {
 			return account.Unknown("more bytes than there can be", p)
 		}

@@ -342,6 +342,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("(Worker_TP1 pid=4) INFO Free memory on device cuda:1 (22.06/23.56 GiB) on startup is less than desired GPU memory utilization (0.95, 22.38 GiB)"))
 	f.Add([]byte("model weights take 5.20GiB; the rest of the memory reserved for KV Cache is -1.05GiB.\n# GPU blocks: 5691"))
 	f.Add([]byte("llama_kv_cache: CUDA1 KV buffer size = 379.23 MiB\nx_breakdown_print: | - CUDA0 (a) | 15841 = 15630 + (15302 = 14736 + 72 + 493) + 17592186029324 |"))
+	f.Add([]byte("x_breakdown_print: | - CUDA0 (a) | 100 = -1 + (3 = 1 + 1 + -1) + -7 |"))
 	f.Add([]byte("msg=offload memory.available=\"[11.5 GiB 0 B]\" memory.required.kv=\"2.0 GiB\""))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		log, err := Read(source.Bytes("x", data))
