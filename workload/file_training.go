@@ -78,6 +78,11 @@ type trainingYAML struct {
 	Save           *copyYAML       `yaml:"save"`
 	Export         *copyYAML       `yaml:"export"`
 	Resume         string          `yaml:"resume"`
+
+	Sharding         *shardingYAML  `yaml:"sharding"`
+	Schedule         *scheduleYAML  `yaml:"schedule"`
+	SequenceParallel bool           `yaml:"sequence_parallel"`
+	Recompute        *recomputeYAML `yaml:"recompute"`
 }
 
 type tuningYAML struct {
@@ -136,6 +141,19 @@ func (c *checker) training(d trainingYAML) *Train {
 	}
 	if d.Save != nil {
 		t.Save = &Save{Copy: c.format("training.save.copy", d.Save.Copy)}
+	}
+	t.SequenceParallel = d.SequenceParallel
+	if d.Sharding != nil {
+		t.Sharding = c.sharding(*d.Sharding)
+	}
+	if d.Schedule != nil {
+		t.Schedule = c.schedule(*d.Schedule)
+	}
+	if r := d.Recompute; r != nil {
+		t.Recompute = &Recompute{
+			Modules: r.Modules, Method: choose(c, "training.recompute.method", r.Method, []string{"uniform", "block"}),
+			Layers: c.atLeast("training.recompute.layers", r.Layers, 0),
+		}
 	}
 	if d.Export != nil {
 		t.Export = &ExportTo{Format: c.format("training.export.copy", d.Export.Copy)}

@@ -28,6 +28,14 @@ type Train struct {
 	Save       *Save
 	Export     *ExportTo
 	Resume     ResumeFrom // empty: the loader's own
+	// Sharding is how data-parallel ranks divide the states; nil where nobody said
+	// it.
+	Sharding *Sharding
+	Schedule Schedule // of a pipeline; empty where nobody said it
+	// SequenceParallel divides what tensor-parallel ranks would each hold whole
+	// along the positions (Megatron's).
+	SequenceParallel bool
+	Recompute        *Recompute // Megatron's; nil elsewhere
 }
 
 // GradientReset is what stands in a parameter's .grad between steps.

@@ -1,0 +1,188 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/dtype"
+)
+
+// Sharding is how data-parallel ranks divide what training keeps, as the software
+// that does it was told. A count of 0 is that software's default.
+type Sharding struct {
+	Kind ShardingKind
+	// Group is how many ranks share one copy: fewer than the data-parallel ranks
+	// where groups of them replicate each other (HSDP, MiCS, hpZ); 0 for all.
+	Group int64
+	// ReduceFormat is the format in which gradients are reduced; Unknown for the
+	// software's default.
+	ReduceFormat dtype.Format
+	// BucketBytes is what DDP gathers before it reduces. DeepSpeed and Megatron
+	// count elements: ReduceBucket and GatherBucket.
+	BucketBytes                int64
+	ReduceBucket, GatherBucket int64
+	// BucketView says that gradients are views into their buckets; nil for the
+	// default.
+	BucketView *bool
+	// KeepsGathered says that gathered parameters stay from forward to backward
+	// (reshard_after_forward=False, SHARD_GRAD_OP).
+	KeepsGathered bool
+	// Prefetch, Persistence and MostLive are elements that DeepSpeed's third stage
+	// gathers ahead, never divides, and holds at once.
+	Prefetch, Persistence, MostLive int64
+	// Overlap says that reduction or gathering runs beside the computation; nil for
+	// the default.
+	Overlap *bool
+	// Offload is what lives in main memory between its uses.
+	Offload []OffloadedState
+}
+
+// ShardingKind names the software's way to divide.
+type ShardingKind string
+
+const (
+	DDP         ShardingKind = "ddp"         // every rank holds everything
+	ZeRO1       ShardingKind = "zero1"       // optimizer states are divided
+	ZeRO2       ShardingKind = "zero2"       // and gradients
+	ZeRO3       ShardingKind = "zero3"       // and parameters
+	FSDP1       ShardingKind = "fsdp1"       // FullyShardedDataParallel over flat parameters
+	FSDP2       ShardingKind = "fsdp2"       // fully_shard over parameters one by one
+	Distributed ShardingKind = "distributed" // Megatron's distributed optimizer
+)
+
+// ShardingKinds lists every kind.
+func ShardingKinds() []ShardingKind {
+	return []ShardingKind{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP1, FSDP2, Distributed}
+}
+
+// OffloadedState is a part of the states that lives in main memory.
+type OffloadedState string
+
+const (
+	OffloadOptimizer   OffloadedState = "optimizer"
+	OffloadParameters  OffloadedState = "parameters"
+	OffloadActivations OffloadedState = "activations"
+)
+
+// Schedule is the order in which a pipeline's stages work on micro-batches.
+type Schedule struct {
+	Kind ScheduleKind
+	// Chunks is how many pieces of the model each stage runs (virtual stages);
+	// 0 and 1 are one.
+	Chunks int64
+}
+
+// ScheduleKind names a schedule of a pipeline.
+type ScheduleKind string
+
+const (
+	GPipe            ScheduleKind = "gpipe" // every forward, then every backward
+	OneFOneB         ScheduleKind = "1f1b"
+	Interleaved1F1B  ScheduleKind = "interleaved"
+	scheduleExpected              = "gpipe, 1f1b or interleaved"
+)
+
+// Recompute is Megatron's activation recomputation beside [Checkpointing].
+type Recompute struct {
+	Modules []string // of selective granularity: core_attn, moe_act, layernorm, mla_up_proj, mlp, moe
+	Method  string   // of full granularity: uniform or block
+	Layers  int64    // of one segment (uniform), or that are recomputed (block)
+}
+
+type shardingYAML struct {
+	Kind          string   `yaml:"kind"`
+	Group         whole    `yaml:"group"`
+	ReduceFormat  string   `yaml:"reduce_format"`
+	BucketBytes   string   `yaml:"bucket_bytes"`
+	ReduceBucket  whole    `yaml:"reduce_bucket"`
+	GatherBucket  whole    `yaml:"gather_bucket"`
+	BucketView    *bool    `yaml:"gradient_as_bucket_view"`
+	KeepsGathered bool     `yaml:"keeps_gathered"`
+	Prefetch      whole    `yaml:"prefetch"`
+	Persistence   whole    `yaml:"persistence"`
+	MostLive      whole    `yaml:"most_live"`
+	Overlap       *bool    `yaml:"overlap"`
+	Offload       []string `yaml:"offload"`
+}
+
+type scheduleYAML struct {
+	Kind   string `yaml:"kind"`
+	Chunks whole  `yaml:"chunks"`
+}
+
+type recomputeYAML struct {
+	Modules []string `yaml:"modules"`
+	Method  string   `yaml:"method"`
+	Layers  whole    `yaml:"layers"`
+}
+
+// sharding checks how states are divided.
+func (c *checker) sharding(d shardingYAML) *Sharding {
+	const field = "training.sharding."
+	s := &Sharding{
+		Group: c.atLeast(field+"group", d.Group, 0), ReduceFormat: c.format(field+"reduce_format", d.ReduceFormat),
+		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, 0), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, 0),
+		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap,
+		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, 0), Persistence: c.atLeast(field+"persistence", d.Persistence, 0),
+		MostLive: c.atLeast(field+"most_live", d.MostLive, 0),
+	}
+	if d.BucketBytes != "" {
+		s.BucketBytes = c.bytes(field+"bucket_bytes", d.BucketBytes)
+	}
+	var err error
+	if s.Kind, err = ParseSharding(d.Kind); err != nil {
+		c.wrong(field+"kind", "%v", err)
+	}
+	for _, o := range d.Offload {
+		s.Offload = append(s.Offload, choose(c, field+"offload", OffloadedState(o), []OffloadedState{OffloadOptimizer, OffloadParameters, OffloadActivations}))
+	}
+	return s
+}
+
+// ParseSharding reads the name of a kind.
+func ParseSharding(text string) (ShardingKind, error) {
+	kind := ShardingKind(strings.ToLower(text))
+	if !slices.Contains(ShardingKinds(), kind) {
+		return "", fmt.Errorf("is %q, expected %s", text, join(ShardingKinds()))
+	}
+	return kind, nil
+}
+
+// ParseSchedule reads "1f1b", or "interleaved 5" with the pieces of each stage.
+func ParseSchedule(text string) (Schedule, error) {
+	name, chunks, _ := strings.Cut(strings.ToLower(text), " ")
+	s := Schedule{Kind: ScheduleKind(name)}
+	if !slices.Contains([]ScheduleKind{GPipe, OneFOneB, Interleaved1F1B}, s.Kind) {
+		return s, fmt.Errorf("is %q, expected %s", text, scheduleExpected)
+	}
+	if chunks != "" {
+		if _, err := fmt.Sscanf(chunks, "%d", &s.Chunks); err != nil || s.Chunks < 1 {
+			return s, fmt.Errorf("has %q pieces a stage, expected a whole number", chunks)
+		}
+	}
+	return s, s.Check()
+}
+
+// Check refuses a schedule that does not agree with its pieces.
+func (s Schedule) Check() error {
+	switch {
+	case s.Kind == Interleaved1F1B && s.Chunks < 2:
+		return fmt.Errorf("is interleaved, which needs two or more pieces a stage (chunks)")
+	case s.Kind != Interleaved1F1B && s.Chunks > 1:
+		return fmt.Errorf("has %d pieces a stage, which only interleaved runs", s.Chunks)
+	}
+	return nil
+}
+
+// schedule checks a pipeline's order.
+func (c *checker) schedule(d scheduleYAML) Schedule {
+	s := Schedule{
+		Kind:   choose(c, "training.schedule.kind", ScheduleKind(d.Kind), []ScheduleKind{GPipe, OneFOneB, Interleaved1F1B}),
+		Chunks: c.atLeast("training.schedule.chunks", d.Chunks, 0),
+	}
+	if err := s.Check(); err != nil {
+		c.wrong("training.schedule", "%v", err)
+	}
+	return s
+}
