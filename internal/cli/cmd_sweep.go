@@ -26,6 +26,7 @@ type sweepOptions struct {
 	vary, limit, step string
 	lengths, order    string
 	folder, resume    string
+	retry             bool
 	on                string
 	sbatch            []string
 	task              string
@@ -51,8 +52,9 @@ network is run, which needs --device.
 
 The folder holds the plan, a ledger with a line for each value, the measurements
 and what the programs printed. A sweep that was stopped goes on with --resume where
-it began, and runs nothing twice. --find-limit asks both ends first and then halves what is
-between; a program that fails for another reason than memory stops it.
+it began, and runs nothing twice but, with --retry, the values that were lost or
+failed otherwise. --find-limit asks both ends first and then halves what is between; a
+program that fails for another reason than memory stops it.
 
 With --on slurm the values are tasks of a job array. The folder, this program and
 yours must be on a file system that the nodes share. Slurm's own options go behind
@@ -77,6 +79,7 @@ func (o *sweepOptions) addFlags(f *pflag.FlagSet) {
 	textFlag(f, &o.order, "order", "given, ascending or `descending` (default: given; of lengths the worst first)")
 	textFlag(f, &o.folder, "folder", "a new `folder` for the plan, the ledger and the measurements")
 	textFlag(f, &o.resume, "resume", "the `folder` of a sweep that was begun")
+	f.BoolVar(&o.retry, "retry", false, "with --resume: run again the values that were lost or failed for another reason than memory")
 	textFlag(f, &o.on, "on", "`place`: slurm, where the values are tasks of a job array, or here (default: here; with --resume where it began)")
 	textsFlag(f, &o.sbatch, "sbatch", "an `option` of sbatch, such as --gres=gpu:1; may be given several times")
 	textFlag(f, &o.task, "task", "run one `value` of --resume and write its line")
@@ -139,7 +142,7 @@ func (s *session) sweep(cmd *cobra.Command, o *sweepOptions, args []string) erro
 func (o *sweepOptions) run(ctx context.Context, r *runner) error {
 	measure := r.measure
 	if o.on == "slurm" {
-		array := &slurm.Array{Ledger: r.ledger, Task: []string{r.session.env.Executable, "sweep", "--resume", r.ledger.Folder, "--task"}, Options: o.sbatch, Poll: o.pollEvery, Grace: 3, Notify: r.session.progress}
+		array := &slurm.Array{Ledger: r.ledger, Task: o.taskCommand(r), Options: o.sbatch, Poll: o.pollEvery, Grace: 3, Notify: r.session.progress}
 		defer func() {
 			if ctx.Err() != nil {
 				r.session.offerCancel(array)
@@ -154,6 +157,15 @@ func (o *sweepOptions) run(ctx context.Context, r *runner) error {
 		return r.ledger.FindLimit(ctx, measure, r.progress)
 	}
 	return r.ledger.Run(ctx, measure, r.progress)
+}
+
+// taskCommand runs one value, which follows it.
+func (o *sweepOptions) taskCommand(r *runner) []string {
+	words := []string{r.session.env.Executable, "sweep", "--resume", r.ledger.Folder}
+	if o.retry {
+		words = append(words, "--retry")
+	}
+	return append(words, "--task")
 }
 
 // ledger is a new folder, or one that was begun.
@@ -184,7 +196,13 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 		if len(o.sbatch) == 0 {
 			o.sbatch = ledger.Plan.Submit
 		}
+		if o.retry {
+			ledger.Retry()
+		}
 		return ledger, nil
+	}
+	if o.retry {
+		return nil, &usageError{err: errors.New("--retry runs values of a sweep again that was begun"), hint: "name its folder with --resume"}
 	}
 	if o.folder == "" {
 		return nil, &usageError{err: errors.New("a sweep keeps its results in a folder, and none is named"), hint: "--folder runs/batch for a new one, --resume for one that was begun"}
@@ -204,7 +222,7 @@ func (o *sweepOptions) ledger(cmd *cobra.Command, args []string) (*sweep.Ledger,
 // where it goes on.
 func planned(cmd *cobra.Command) (name string) {
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed && !slices.Contains([]string{"resume", "on", "sbatch", "poll", "task"}, f.Name) {
+		if f.Changed && !slices.Contains([]string{"resume", "retry", "on", "sbatch", "poll", "task"}, f.Name) {
 			name = f.Name
 		}
 	})

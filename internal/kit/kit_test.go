@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,19 +120,42 @@ func python(t *testing.T, args ...string) (out string, status int, folder string
 		t.Skip("NOT RUN: there is no python3 (apt-get install python3)")
 	}
 	folder = filepath.Join(t.TempDir(), "lab")
+	var b bytes.Buffer
+	status = pythonTo(t, folder, &b, &b, args...)
+	return b.String(), status, folder
+}
+
+// pythonTo is [python] with its output elsewhere.
+func pythonTo(t *testing.T, folder string, out, faults io.Writer, args ...string) (status int) {
+	t.Helper()
 	if err := Write(folder, "1"); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("python3", append([]string{"-c", withoutTorch}, args...)...)
-	cmd.Dir = folder
-	var b bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &b, &b
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, out, faults
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return b.String(), cmd.ProcessState.ExitCode(), folder
+	return cmd.ProcessState.ExitCode()
+}
+
+// Whoever reads the output may have enough of it, as head does.
+func TestAReaderThatStops(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT RUN: there is no python3 (apt-get install python3)")
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader.Close()
+	var faults bytes.Buffer
+	if status := pythonTo(t, filepath.Join(t.TempDir(), "lab"), writer, &faults, "lab.py", "environment"); status != 0 || faults.Len() > 0 {
+		t.Errorf("status %d, and said:\n%s", status, faults.String())
+	}
 }
 
 // withoutTorch runs a script, or the cells of a notebook one after the other, as

@@ -31,6 +31,9 @@ type Ledger struct {
 	Folder string
 	Plan   Plan
 	points []Point
+	// again is the newest attempt of each value that is to be run again: its line
+	// and those before it no longer count.
+	again map[int64]int
 }
 
 // Create makes the folder of a new sweep, which must not exist; the folders above
@@ -137,7 +140,28 @@ func Torn(line []byte) bool {
 	return len(line) == 0 || errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&v), io.ErrUnexpectedEOF)
 }
 
+// Retry forgets the values whose attempts say nothing about memory, those that
+// were lost or failed for another reason, so that they are run again. Their lines
+// stay in the file.
+func (l *Ledger) Retry() {
+	l.again = map[int64]int{}
+	for _, p := range l.points {
+		if p.Status == Lost || p.Status == Failed {
+			l.again[p.Value] = p.Attempt
+		}
+	}
+	l.points = slices.DeleteFunc(l.points, l.forgotten)
+}
+
+func (l *Ledger) forgotten(p Point) bool {
+	newest, retried := l.again[p.Value]
+	return retried && p.Attempt <= newest
+}
+
 func (l *Ledger) add(p Point) {
+	if l.forgotten(p) {
+		return
+	}
 	if i := slices.IndexFunc(l.points, func(q Point) bool { return q.Value == p.Value }); i >= 0 {
 		l.points[i] = p
 		return

@@ -69,7 +69,7 @@ func (l *Ledger) Task(ctx context.Context, value int64, measure Measure) error {
 type StoppedError struct{ Point Point }
 
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("at %d the program ended for a reason that is not memory (%s): the search stops, since the boundary would not be one of memory", e.Point.Value, e.Point.Error)
+	return fmt.Sprintf("at %d the program ended for a reason that is not memory (%s): the search stops, since the boundary would not be one of memory; once that is mended, --resume with --retry asks again", e.Point.Value, e.Point.Error)
 }
 
 // FindLimit brackets the largest value that passes, both ends asked first: the

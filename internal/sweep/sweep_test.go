@@ -149,6 +149,45 @@ func TestResumeRunsNothingTwice(t *testing.T) {
 	}
 }
 
+// What was lost or failed otherwise is run again where that is asked for, also by
+// a process that read the ledger before, and what memory decided never is.
+func TestRetry(t *testing.T) {
+	l := begun(t, Plan{Dimension: "batch", Values: []int64{1, 2, 3, 4}})
+	for _, p := range []Point{{Value: 1, Status: Passed, Attempt: 1}, {Value: 2, Status: Lost, Attempt: 1}, {Value: 3, Status: Failed, Attempt: 2}, {Value: 4, Status: OutOfMemory, Attempt: 1}} {
+		if err := l.Append(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Retry()
+	if err := l.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Missing(); !slices.Equal(got, []int64{2, 3}) {
+		t.Fatalf("missing %v", got)
+	}
+	for range 2 { // the names of the first two attempts at 3 are taken
+		if _, _, err := l.NewAttempt(3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := l.NewAttempt(2); err != nil {
+		t.Fatal(err)
+	}
+	var runs []int64
+	if err := l.Run(context.Background(), below(2, &runs), quiet); err != nil || !slices.Equal(runs, []int64{2, 3}) {
+		t.Fatalf("ran %v, %v", runs, err)
+	}
+	again, err := Open(l.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[int64]Status{1: Passed, 2: Passed, 3: OutOfMemory, 4: OutOfMemory} {
+		if p, _ := again.Point(value); p.Status != want {
+			t.Errorf("%d is %s, want %s", value, p.Status, want)
+		}
+	}
+}
+
 func TestALineThatWasCutOffIsNotThereYet(t *testing.T) {
 	l := begun(t, Plan{Dimension: "batch", Values: []int64{1, 2, 3}})
 	for v := range int64(2) {
