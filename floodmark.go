@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/device"
 	"floodmark/estimate"
 	"floodmark/estimate/eager"
@@ -84,7 +86,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checked(r.Workload), r.devices()); err != nil {
+	if err := errors.Join(checked(r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
 		return nil, err
 	}
 	if r, err = r.trained(); err != nil {
@@ -170,6 +172,27 @@ func checked(w workload.Workload) error {
 		if prefix > context {
 			return &SettingsError{fmt.Errorf("the input %s shares a prefix of %d positions, more than its context of %d", in.Name, prefix, context)}
 		}
+	}
+	return nil
+}
+
+// placed refuses lengths for which the table of a text's learned positions has no
+// row: the lookup fails in the first pass. What generation makes last is not
+// looked up. Tables have up to two rows before the first position (OPT, BART).
+func placed(m *model.Model, w workload.Workload) error {
+	if slices.ContainsFunc(m.Stacks, func(s model.Stack) bool { return s.Kind != model.Decoder && s.Kind != model.Encoder }) {
+		return nil // a tower has a table of its own
+	}
+	context, _ := w.Dimension(workload.Context)
+	generated, _ := w.Dimension(workload.Generated)
+	encoded, _ := w.Dimension(workload.EncoderLength)
+	asked := max(encoded, context+max(0, generated-1))
+	for _, t := range m.Tensors {
+		most := int64(m.MaxPosition)
+		if t.Role != model.RolePositionEmbedding || len(t.Shape) != 2 || t.Shape[0] < most || t.Shape[0] > most+2 || asked <= most {
+			continue
+		}
+		return &SettingsError{fmt.Errorf("the workload takes %s positions, and the model has learned %s (%s): a longer input fails in its first pass", bytesize.Group(asked), bytesize.Group(most), t.Name)}
 	}
 	return nil
 }

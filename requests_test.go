@@ -44,6 +44,30 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
+// A length for which a table of learned positions has no row fails in the first
+// pass: what generation makes last is not looked up, and a solver stays within.
+func TestLearnedPositions(t *testing.T) {
+	for _, c := range []struct {
+		model              string
+		context, generated int64
+		refused            bool
+	}{
+		{"testdata/eager/gpt2/config.json", 1024, 1, false},
+		{"testdata/eager/gpt2/config.json", 1024, 2, true},
+		{"testdata/eager/gpt2/config.json", 2048, 0, true},
+		{"testdata/eager/opt/config.json", 1024, 0, false}, // with two rows before the first position
+		{"testdata/eager/opt/config.json", 1025, 0, true},
+		{"testdata/models/Llama-3.2-1B", 200_000, 0, false}, // rotary: no table, a note alone
+	} {
+		r := Request{ModelPath: c.model, Workload: workload.Workload{Operation: workload.Generation, Mesh: workload.Single(), Inputs: []workload.Input{{Name: "long",
+			Dimensions: map[workload.Dimension]int64{workload.Context: c.context, workload.Generated: c.generated, workload.Sequences: 1}}}}}
+		var settings *SettingsError
+		if _, err := Estimate(context.Background(), r); errors.As(err, &settings) != c.refused {
+			t.Errorf("%s, %d and %d more: %v", c.model, c.context, c.generated, err)
+		}
+	}
+}
+
 // A card whose memory is the system's too proves no fit until somebody says what
 // is free of it; it can still prove to be too small.
 func TestUnifiedMemory(t *testing.T) {
