@@ -18,11 +18,12 @@ const (
 	baseFormatSetting     = "base_format"
 	zeroGradSetting       = "zero_grad"
 	accumulationSetting   = "accumulation"
+	logitsChunkSetting    = "logits_chunk"
 )
 
 // trainingSettings lists them.
 func trainingSettings() []string {
-	return []string{optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting}
+	return []string{optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting, logitsChunkSetting}
 }
 
 // errNotTraining is a setting of training for work that trains nothing.
@@ -31,6 +32,9 @@ var errNotTraining = errors.New("the workload does not train")
 // setTraining is the request with one setting of its training changed.
 func (r Request) setTraining(field, value string) (Request, error) {
 	w := &r.Workload
+	if field == logitsChunkSetting {
+		return r.chunked(value)
+	}
 	if w.Training == nil || w.Operation != workload.Training && w.Operation != workload.FineTuning {
 		return r, errNotTraining
 	}
@@ -67,6 +71,23 @@ func (r Request) setTraining(field, value string) (Request, error) {
 		}
 	}
 	return r, err
+}
+
+// chunked is the request whose evaluation makes the logits of so many positions at
+// once.
+func (r Request) chunked(value string) (Request, error) {
+	t := r.Workload.Training
+	if t == nil || t.Evaluation == nil {
+		return r, errors.New("the workload does not say how it evaluates (training.evaluation)")
+	}
+	train, loop := *t, *t.Evaluation
+	var err error
+	if loop.Chunk, err = strconv.ParseInt(value, 10, 64); err != nil || loop.Chunk < 1 {
+		return r, fmt.Errorf("%q is no number of positions", value)
+	}
+	train.Evaluation = &loop
+	r.Workload.Training = &train
+	return r, nil
 }
 
 // optimizedBy is the request with another optimizer: it loops over parameters as
@@ -112,6 +133,9 @@ func adapted(was *workload.Tuning, rank string) (*workload.Tuning, error) {
 func (p *Prediction) trainingValues(field string) []string {
 	w := p.Request.Workload
 	t := w.Training
+	if field == logitsChunkSetting && t != nil && t.Evaluation != nil && t.Evaluation.Chunk == 0 {
+		return []string{"1024"}
+	}
 	if t == nil || w.Operation != workload.Training && w.Operation != workload.FineTuning {
 		return nil
 	}

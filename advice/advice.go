@@ -87,6 +87,8 @@ func trained() []Switch {
 		{ID: "base_format", Reaches: []account.TermID{account.TermWeights}, Cost: "quality: the frozen weights are rounded", Check: "results beside those of the wide format", Not: "it stores what is frozen otherwise, and nothing else"},
 		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermGradients, account.TermWeights}), Cost: "more cards, which talk in every step", Not: "each rank still runs its own batch"},
 		{ID: "batch", Reaches: activations, During: []account.PhaseID{account.PhaseEvaluation}, Cost: "a longer evaluation", Not: "it is the batch of the evaluation"},
+		{ID: "logits_chunk", Reaches: []account.TermID{account.TermLogits, account.TermAllocatorCache}, During: []account.PhaseID{account.PhaseEvaluation},
+			Cost: "duration: the head runs once for each chunk", Not: "it divides the logits of an evaluation, and nothing else"},
 		{ID: "context", Reaches: activations, Cost: "another task, if what is cut off was needed", Check: "what the samples lose"},
 		{ID: "weights", Reaches: []account.TermID{account.TermWeights}, Cost: "quality", Check: "results beside those of the wide format"},
 	}

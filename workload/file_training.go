@@ -103,6 +103,7 @@ type evaluationYAML struct {
 	KeepLogits        bool   `yaml:"keep_logits"`
 	AccumulationSteps whole  `yaml:"accumulation_steps"`
 	Logits            string `yaml:"logits"`
+	Chunk             whole  `yaml:"chunk"`
 }
 
 type copyYAML struct {
@@ -137,6 +138,7 @@ func (c *checker) training(d trainingYAML) *Train {
 			Context: c.atLeast("training.evaluation.context", e.Context, 0), KeepLogits: e.KeepLogits,
 			AccumulationSteps: c.atLeast("training.evaluation.accumulation_steps", e.AccumulationSteps, 0),
 			Logits:            c.format("training.evaluation.logits", e.Logits),
+			Chunk:             c.atLeast("training.evaluation.chunk", e.Chunk, 0),
 		}
 	}
 	if d.Save != nil {

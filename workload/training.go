@@ -109,7 +109,9 @@ type EvaluationLoop struct {
 	// AccumulationSteps is after how many batches what is kept moves to main
 	// memory; 0 for never.
 	AccumulationSteps int64
-	Logits            dtype.Format // of what is kept; Unknown where nobody said it
+	Logits            dtype.Format // of predictions and of what is kept; Unknown where nobody said it
+	// Chunk is the positions whose logits are made at once; 0 for all of a batch.
+	Chunk int64
 }
 
 // Save is how a checkpoint is written.

@@ -212,6 +212,15 @@ type Modality string
 // Vision is images.
 const Vision Modality = "vision"
 
+// evaluates reports a dimension that the loop of an evaluation gives by itself.
+func (w *Workload) evaluates(d Dimension) bool {
+	if w.Operation != Evaluation || w.Training == nil || w.Training.Evaluation == nil {
+		return false
+	}
+	e := w.Training.Evaluation
+	return d == Batch && e.Batch > 0 || d == Context && e.Context > 0
+}
+
 // Missing lists the dimensions that the operation needs and no input declares.
 // A model that takes more than text needs the dimensions of both: of images
 // their number, 0 where there are none, and with any their resolution.
@@ -236,7 +245,7 @@ func (w *Workload) Missing(beside ...Modality) []Dimension {
 	}
 	var missing []Dimension
 	for _, d := range need {
-		if _, ok := w.Dimension(d); !ok {
+		if _, ok := w.Dimension(d); !ok && !w.evaluates(d) {
 			missing = append(missing, d)
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	temporaryFormula = "training.temporaries"
 	inputFormula     = "training.input"
 	keptFormula      = "training.kept_predictions"
+	logitsFormula    = "training.logits"
 	copyFormula      = "training.copy"
 	mergeFormula     = "training.merge"
 	resumeFormula    = "training.resume"
@@ -84,6 +85,8 @@ func rules() []account.Formula {
 			Source: "https://huggingface.co/docs/transformers/main_classes/data_collator", Worked: "4 × 2048 × 8 = 65,536 bytes"},
 		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format, twice", Rule: "batches × sequences × positions × vocabulary × bytes of the format, twice: what is there stands beside the new tensor that it is joined into",
 			Source: transformers + "trainer_pt_utils.py", Worked: "4 × 180 × 128,256 × 4 = 369,377,280 bytes a batch"},
+		{ID: logitsFormula, Short: "sequences × positions × vocabulary × format", Rule: "sequences × positions (or a chunk of them) × vocabulary × bytes of the format, while log-probabilities are made of them",
+			Source: "https://github.com/THUDM/slime/issues/2253", Worked: "11,600 × 248,320 × 4 = 11,522,048,000 bytes; 1,024 of them 1,017,118,720"},
 		{ID: copyFormula, Short: "parameters × format of the copy", Rule: "Σ parameters: elements × bytes of the copy's format",
 			Source: "https://docs.pytorch.org/docs/stable/distributed.checkpoint.html", Worked: "6,738,415,616 × 4 = 26,953,662,464 bytes"},
 		{ID: mergeFormula, Short: "one module: product, its scaled copy", Rule: "one module at a time: out × in in the adapter's format, twice; the unpacked weight and the sum where it is packed",

@@ -197,23 +197,3 @@ func (o *operators) rebind(loss torch.Tensor) {
 	o.m.Drop(o.loss)
 	o.loss = loss
 }
-
-// evaluate runs a forward pass of evaluation without backward, whose logits are
-// dropped.
-func (j *job) evaluate(e workload.EvaluationLoop) {
-	o := j.ops
-	batch, context := j.evaluated(e)
-	ids := o.m.Input(dtype.I64, max(1, batch), max(1, context))
-	run := func() {
-		o.m.NoGrad(func() { o.m.Drop(o.m.Keep(o.net.Logits(modules.Batch{IDs: ids}))) })
-	}
-	if f := j.train.Autocast; f != dtype.Unknown {
-		o.m.Autocast(f, run)
-	} else {
-		run()
-	}
-	o.m.Drop(ids)
-	if batch == 0 || context == 0 {
-		o.m.Unknown("the workload does not say how much is evaluated (training.evaluation: batch, context)")
-	}
-}

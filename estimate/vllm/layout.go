@@ -94,42 +94,6 @@ func (l *layout) warmStream() account.Figure {
 	return account.Checked(n, fits, p)
 }
 
-// step is the prompts of one step, as many positions as a step works on, or as
-// the workload has.
-func (l *layout) step() account.Figure {
-	f := l.r.profile.forward
-	context, declared := l.in.Workload.Dimension(workload.Context)
-	sequences, _ := l.in.Workload.Dimension(workload.Sequences)
-	positions, fits := bytesize.Mul(context, max(1, sequences))
-	high, known := f.High()
-	if !known || !declared || !fits || positions >= l.o.BatchedTokens {
-		return account.Between(0, high, f.Provenance)
-	}
-	return account.Between(0, high/l.o.BatchedTokens*max(1, positions), f.Provenance)
-}
-
-// promptLogits is the probabilities of prompts, where requests may ask for them:
-// of every position of a step, logits and one copy in 32 bits
-// (https://github.com/vllm-project/vllm/pull/52054). Worked number: 8,192 ×
-// 152,064 × 6 bytes are 7,474,249,728.
-func (l *layout) promptLogits() account.Figure {
-	p := provenance(promptFormula, "https://github.com/vllm-project/vllm/pull/52054", account.Requested)
-	answers := l.answers()
-	high, known := answers.High()
-	if !l.o.PromptLogprobs || !known {
-		return answers
-	}
-	positions := l.o.BatchedTokens
-	if context, declared := l.in.Workload.Dimension(workload.Context); declared {
-		positions = min(positions, max(1, context))
-	}
-	n, fits := bytesize.Mul(positions, int64(l.in.Model.Vocab), l.o.width+4)
-	if !fits {
-		return account.Unknown(bytesize.ErrOverflow.Error(), p)
-	}
-	return account.Between(max(answers.Low(), n), max(high, 2*n), p)
-}
-
 // answers is what sampling one step makes: up to the trial run's.
 func (l *layout) answers() account.Figure {
 	f := l.r.profile.sampler

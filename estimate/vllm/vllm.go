@@ -52,8 +52,12 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	l := layout{o: &o, in: in, r: ranks[mine], blocks: blocks,
 		tl: &timeline.Timeline{Ranks: in.Plan.Ranks, Device: -1, Streams: []string{"default"}}}
 	l.write()
+	holds := o.capacity(in, ranks, blocks)
 	l.tl.Warnings = append(l.notes(), o.notes...)
-	return estimate.Result{Timeline: l.tl, Capacity: o.capacity(in, ranks, blocks), Checks: l.checks(), Totals: l.totals(), Share: l.share()}, nil
+	if note, long := l.longPrompt(holds); long {
+		l.tl.Warnings = append(l.tl.Warnings, note)
+	}
+	return estimate.Result{Timeline: l.tl, Capacity: holds, Checks: l.checks(), Totals: l.totals(), Share: l.share()}, nil
 }
 
 // capacity is what the cache holds, of the rank that decides.

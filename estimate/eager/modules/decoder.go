@@ -49,7 +49,20 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	s := n.stacks[0]
 	last := f.Let(n.decoder(s, b))
 	x := f.Let(n.kept(last))
-	logits = f.Let(n.linear(n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias), x))
+	logits = n.head(f, s, x)
+	if b.Labels.Defined() {
+		if n.o.BeforeLoss != nil {
+			n.o.BeforeLoss()
+		}
+		loss = f.Let(n.causalLoss(logits, b.Labels))
+	}
+	return f.Return2(logits, loss)
+}
+
+// head is the logits of positions, as a name of the frame.
+func (n *Net) head(f *torch.Frame, s stack, x torch.Tensor) torch.Tensor {
+	m := n.m
+	logits := f.Let(n.linear(n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias), x))
 	if s.Manner.ScaledLogits {
 		f.Set(&logits, m.Unary(torch.DivScalar, logits))
 	}
@@ -58,14 +71,38 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 		f.Set(&logits, m.Unary(torch.Tanh, logits))
 		f.Set(&logits, m.Unary(torch.MulScalar, logits))
 	}
-	m.AsLogits(logits)
-	if b.Labels.Defined() {
-		if n.o.BeforeLoss != nil {
-			n.o.BeforeLoss()
-		}
-		loss = f.Let(n.causalLoss(logits, b.Labels))
+	return m.AsLogits(logits)
+}
+
+// Predict runs a forward pass without a loss, whose logits are cast to a format
+// (Unknown for none) and dropped. With a chunk, a decoder's head works on so many
+// positions of each sequence at once, and one chunk's logits go before the next's
+// are made.
+func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
+	m := n.m
+	if chunk == 0 || n.relative() || n.vision() {
+		f := m.Function()
+		n.cast(f, f.Let(n.Logits(b)), format)
+		f.End()
+		return
 	}
-	return f.Return2(logits, loss)
+	b.Labels = torch.Tensor{}
+	f := m.Module("", &b.IDs)
+	last := f.Let(n.decoder(n.stacks[0], b))
+	for from := int64(0); from < last.Size(1); from += chunk {
+		g := m.Function()
+		x := g.Let(m.Slice(last, 1, from, min(from+chunk, last.Size(1))))
+		n.cast(g, n.head(g, n.stacks[0], x), format)
+		g.End()
+	}
+	f.End()
+}
+
+// cast makes a copy of logits in a format, beside them.
+func (n *Net) cast(f *torch.Frame, logits torch.Tensor, format dtype.Format) {
+	if format != dtype.Unknown && logits.Defined() {
+		f.Let(n.m.AsLogits(n.m.To(logits, format)))
+	}
 }
 
 // kept is the positions whose logits are computed. A slice of everything is the

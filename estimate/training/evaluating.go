@@ -1,0 +1,177 @@
+package training
+
+import (
+	"fmt"
+
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
+	"floodmark/workload"
+)
+
+// evaluation is the forward passes of the evaluation set, and the predictions
+// that are kept. transformers' Trainer joins what it has and each new batch into
+// a new tensor (nested_concat of trainer_pt_utils.py), and hands it to main
+// memory after so many batches.
+func (j *job) evaluation() {
+	e := workload.EvaluationLoop{}
+	if j.train.Evaluation != nil {
+		e = *j.train.Evaluation
+	}
+	if !j.trains() {
+		j.workspaces()
+	}
+	i := len(j.tl.Phases)
+	j.span(account.PhaseEvaluation, 0, func() {
+		if j.ops != nil {
+			j.evaluate(e)
+		}
+		j.kept(e)
+	})
+	if j.ops == nil {
+		j.leastLogits(i, e)
+		j.unpredicted(i, i)
+	}
+	j.weighLogits(e)
+}
+
+// leastLogits is what the logits of a batch take at least, where operators are
+// not predicted: those that are made at once, in the format of predictions. Worked
+// number: 11,600 × 248,320 × 4 bytes are 11,522,048,000
+// (https://github.com/THUDM/slime/issues/2253); in chunks of 1,024 positions
+// 1,017,118,720.
+func (j *job) leastLogits(span int, e workload.EvaluationLoop) {
+	if n, known := j.atOnce(e, e.Chunk); known && j.predicted(e) != dtype.Unknown {
+		p := requested(logitsFormula)
+		j.bound(j.term(account.TermLogits, account.CategoryLogits, p), span, int32(span), account.AtLeast(n, j.why(), p))
+	}
+}
+
+// weighLogits tells when the logits of a batch outweigh the model, and what
+// making them in chunks leaves of them.
+func (j *job) weighLogits(e workload.EvaluationLoop) {
+	whole, known := j.atOnce(e, 0)
+	stored, counted := j.in.Model.WeightsBytes().High()
+	if !known || !counted || e.Chunk > 0 || whole <= stored {
+		return
+	}
+	chunk, _ := j.atOnce(e, commonChunk)
+	batch, context := j.evaluated(e)
+	j.warn("logits_outweigh_model", fmt.Sprintf(
+		"the logits of %s × %s positions over a vocabulary of %s are %s bytes (%s) in %s, more than the model's weights (%s); made in chunks of %s positions they are %s bytes (%s at once): training.evaluation.chunk",
+		bytesize.Group(batch), bytesize.Group(context), bytesize.Group(int64(j.in.Model.Vocab)), bytesize.Group(whole), gib(whole), j.predicted(e),
+		gib(stored), bytesize.Group(commonChunk), bytesize.Group(chunk), gib(chunk)))
+}
+
+// commonChunk is the positions of a chunk where trainers make log-probabilities
+// in chunks (https://github.com/NovaSky-AI/SkyRL/pull/1610).
+const commonChunk = 1024
+
+func gib(bytes int64) string { return bytesize.Format(bytes, bytesize.GiB) }
+
+// atOnce is the bytes of the logits that are alive together, of all positions of
+// a batch or of a chunk of each sequence's.
+func (j *job) atOnce(e workload.EvaluationLoop, chunk int64) (bytes int64, known bool) {
+	batch, context := j.evaluated(e)
+	if chunk > 0 {
+		context = min(context, chunk)
+	}
+	width, _ := j.predicted(e).Size(nil)
+	n, fits := bytesize.Mul(batch, context, int64(j.in.Model.Vocab), width)
+	return n, fits && n > 0
+}
+
+// predicted is the format of predictions; Unknown where nobody said it.
+func (j *job) predicted(e workload.EvaluationLoop) dtype.Format {
+	if e.Logits == dtype.Unknown && j.train.Autocast != dtype.Unknown {
+		return dtype.F32 // accelerate's convert_outputs_to_fp32
+	}
+	return e.Logits
+}
+
+// kept is the predictions of all batches.
+func (j *job) kept(e workload.EvaluationLoop) {
+	p := requested(keptFormula)
+	term := j.term(account.TermKeptPredictions, account.CategoryLogits, p)
+	if !e.KeepLogits {
+		j.here(term, account.Zero("no predictions are kept: the workload does not say keep_logits", p))
+		return
+	}
+	one, why := j.predictions(e)
+	if why != "" {
+		j.here(term, account.Unknown(why, p))
+		return
+	}
+	steps := e.Batches
+	if e.AccumulationSteps > 0 {
+		steps = min(steps, e.AccumulationSteps)
+		j.handedOver(one, e)
+	}
+	// What lies between is freed block by block, so the last joining is the highest.
+	collected := j.born(term, (steps-1)*one)
+	batch := j.born(term, one)
+	if steps > 1 {
+		j.rebind(&collected, j.born(term, steps*one))
+	}
+	j.free(batch, collected)
+}
+
+// evaluated is the sequences of a batch of evaluation and their length; 0 where
+// nobody said them.
+func (j *job) evaluated(e workload.EvaluationLoop) (batch, context int64) {
+	batch, context = e.Batch, e.Context
+	if context == 0 {
+		context, _ = j.in.Workload.Dimension(workload.Context)
+	}
+	if batch == 0 {
+		batch, _ = j.in.Workload.Dimension(workload.Batch)
+	}
+	return batch, context
+}
+
+// predictions is the bytes of one batch's logits, and why they are not known.
+func (j *job) predictions(e workload.EvaluationLoop) (bytes int64, why string) {
+	batch, context := j.evaluated(e)
+	width, _ := j.predicted(e).Size(nil)
+	switch {
+	case batch == 0 || e.Batches == 0 || context == 0:
+		return 0, "the workload does not say how much is evaluated (training.evaluation: batch, batches, context)"
+	case width == 0:
+		return 0, "the workload does not say in which format predictions are kept (training.evaluation.logits): fp32 under autocast and in older releases of transformers, else that of the computation"
+	case j.in.Model.Vocab == 0:
+		return 0, "the size of the vocabulary is not known"
+	}
+	n, fits := bytesize.Mul(batch, context, int64(j.in.Model.Vocab), width)
+	if _, all := bytesize.Mul(n, e.Batches, 2); !fits || !all {
+		return 0, bytesize.ErrOverflow.Error()
+	}
+	return n, ""
+}
+
+// handedOver is the predictions in main memory, joined as on the device.
+func (j *job) handedOver(one int64, e workload.EvaluationLoop) {
+	all := one * e.Batches
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Host, Counter: keptFormula, Source: sourceOf(keptFormula)}
+	j.here(j.term(account.TermKeptOnHost, account.CategoryLogits, p), account.Between(all, 2*all, p))
+}
+
+// evaluate runs a forward pass of evaluation without backward, whose logits are
+// brought to the format of predictions and dropped.
+func (j *job) evaluate(e workload.EvaluationLoop) {
+	o := j.ops
+	batch, context := j.evaluated(e)
+	ids := o.m.Input(dtype.I64, max(1, batch), max(1, context))
+	run := func() {
+		o.m.NoGrad(func() { o.net.Predict(modules.Batch{IDs: ids}, e.Chunk, j.predicted(e)) })
+	}
+	if f := j.train.Autocast; f != dtype.Unknown {
+		o.m.Autocast(f, run)
+	} else {
+		run()
+	}
+	o.m.Drop(ids)
+	if batch == 0 || context == 0 {
+		o.m.Unknown("the workload does not say how much is evaluated (training.evaluation: batch, context)")
+	}
+}
