@@ -39,7 +39,7 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		if s.ID == recurrenceSetting && !recurs(p.Request.Model) {
 			continue
 		}
-		reached := false
+		reached, least := false, ""
 		changes, err := p.changes(ctx, s.ID)
 		if err != nil {
 			return nil, err
@@ -50,6 +50,10 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 				reached = true // perhaps: nobody can say
 				continue
 			}
+			if emptied(c) && option.ShortBytes != nil {
+				least = "even " + c.setting + " is short of " + bytesize.Format(*option.ShortBytes, bytesize.GiB)
+				continue
+			}
 			if option.helps(v.Value) {
 				r.Options = append(r.Options, option.Option)
 				reached = reached || option.ReachesTerm || moved(option.Option, v.Value) <= 0
@@ -57,6 +61,8 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		}
 		switch {
 		case len(changes) == 0 && len(s.Reaches) > 0: // nothing of it can be changed here
+		case least != "":
+			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: least})
 		case !s.Can(v.Term, v.Phase):
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: s.Why(v.Term, v.Phase)})
 		case !reached:
@@ -65,6 +71,12 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 	}
 	slices.SortStableFunc(r.Options, worth(v.Value))
 	return r, nil
+}
+
+// emptied reports a length that was cut down to one position, which is no advice
+// where it does not suffice.
+func emptied(c changed) bool {
+	return c.setting == string(workload.Context)+"=1" || c.setting == string(workload.Generated)+"=1"
 }
 
 // reading is what would have to be known to tell.

@@ -105,6 +105,16 @@ func TestUselessSwitchesAreNamed(t *testing.T) {
 			t.Errorf("%s is not said to leave the weights alone: %+v", want, weights.CannotReach)
 		}
 	}
+	// A length of one position that does not suffice is no advice: how much is
+	// still lacking is.
+	for _, o := range weights.Options {
+		if o.Setting == "context=1" || o.Setting == "generated=1" {
+			t.Errorf("%s is advised", o.Setting)
+		}
+	}
+	if !slices.ContainsFunc(weights.CannotReach, func(u record.Useless) bool { return strings.HasPrefix(u.Reason, "even context=1 is short of ") }) {
+		t.Errorf("nobody says that no length suffices: %+v", weights.CannotReach)
+	}
 	long := seventy(t, 8, "h100-sxm5-80gb")
 	long.Workload.Inputs[0].Dimensions[workload.Sequences] = 300
 	_, cache := advised(t, long)
