@@ -3,6 +3,7 @@ package eager
 import (
 	"floodmark/account"
 	"floodmark/bytesize"
+	"floodmark/timeline"
 )
 
 // rounding is what blocks hold beyond the tensors in them: a block that is
@@ -14,7 +15,7 @@ func (b *builder) rounding(w *work) {
 	for _, s := range w.stages {
 		tensors = max(tensors, int64(len(s))+expandedTensors)
 	}
-	b.bound(b.once(account.TermAllocatorRounding, account.CategoryAllocatorRounding, p), prefillSpan, last, between(p, 0, tensors, 1<<20))
+	b.tl.Bound(b.tl.Term(account.TermAllocatorRounding, account.CategoryAllocatorRounding, p), prefillSpan, timeline.ToEnd, between(p, 0, tensors, 1<<20))
 }
 
 // expandedTensors is how many temporaries are alive beside a layer's tensors:
@@ -28,7 +29,7 @@ const expandedTensors = 4
 // it gives back before a request fails.
 func (b *builder) cached(w *work) {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
-	term := b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p)
+	term := b.tl.Term(account.TermAllocatorCache, account.CategoryAllocatorCache, p)
 	s := b.prefill(w)
 	layers := account.Sum(p, s.activations, s.expanded)
 	beyond := between(p, 0, max(0, w.blocks()-w.peak()), w.d.context, w.d.sequences)
@@ -39,8 +40,8 @@ func (b *builder) cached(w *work) {
 		prefill, decode = account.Unknown(bytesize.ErrOverflow.Error(), p), account.Unknown(bytesize.ErrOverflow.Error(), p)
 	}
 	reason := first(b.breaks(), w.unknown)
-	b.bound(term, prefillSpan, prefillSpan, w.d.bounded(open(prefill, reason)))
-	b.bound(term, decodeSpan, decodeSpan, w.d.bounded(open(decode, reason)))
+	b.tl.Bound(term, prefillSpan, prefillSpan, w.d.bounded(open(prefill, reason)))
+	b.tl.Bound(term, decodeSpan, decodeSpan, w.d.bounded(open(decode, reason)))
 }
 
 // smaller is the figure with the lower high; one without a high where there is
@@ -67,7 +68,7 @@ func fromNothing(p account.Provenance, f account.Figure) account.Figure {
 // loaded.
 func (b *builder) cachedLoading() {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: cacheFormula, Source: sourceOf(cacheFormula)}
-	b.bound(b.once(account.TermAllocatorCache, account.CategoryAllocatorCache, p), loadSpan, loadSpan, account.Between(0, pools, p))
+	b.tl.Bound(b.tl.Term(account.TermAllocatorCache, account.CategoryAllocatorCache, p), loadSpan, loadSpan, account.Between(0, pools, p))
 }
 
 // pools is what segments hold beside their blocks: one of 20 MiB for blocks of 1

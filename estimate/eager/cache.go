@@ -6,6 +6,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/estimate/state"
+	"floodmark/timeline"
 	"floodmark/workload"
 )
 
@@ -28,17 +29,17 @@ func (b *builder) cache(d dimensions) {
 			Sequences: d.sequences, Positions: positions, SharedPrefix: min(shared, d.context), Encoder: d.encoder})
 	}
 	before, after := at(d.context, true), at(d.total())
-	keys := b.term(account.TermKVCache, account.CategoryKVCache, after.Reserved.Provenance)
-	b.bound(keys, prefillSpan, prefillSpan, d.bounded(zeroWithoutLayers(before.Reserved)))
-	b.bound(keys, decodeSpan, decodeSpan, d.bounded(zeroWithoutLayers(after.Reserved)))
+	keys := b.tl.Term(account.TermKVCache, account.CategoryKVCache, after.Reserved.Provenance)
+	b.tl.Bound(keys, prefillSpan, prefillSpan, d.bounded(zeroWithoutLayers(before.Reserved)))
+	b.tl.Bound(keys, decodeSpan, decodeSpan, d.bounded(zeroWithoutLayers(after.Reserved)))
 	recurrent := d.bounded(after.Recurrent)
 	if n, exact := after.Recurrent.IsExact(); exact && n == 0 {
 		recurrent = account.Zero("the rank runs no recurrent layer", after.Recurrent.Provenance)
 	}
-	b.row(account.TermRecurrentState, account.CategoryRecurrentState, prefillSpan, last, recurrent)
+	b.tl.Hold(account.TermRecurrentState, account.CategoryRecurrentState, prefillSpan, timeline.ToEnd, recurrent)
 	if options.Offloaded {
-		b.bound(keys, prefillSpan, prefillSpan, d.bounded(before.Host))
-		b.bound(keys, decodeSpan, decodeSpan, d.bounded(after.Host))
+		b.tl.Bound(keys, prefillSpan, prefillSpan, d.bounded(before.Host))
+		b.tl.Bound(keys, decodeSpan, decodeSpan, d.bounded(after.Host))
 	}
 	b.warnReserved(after)
 }

@@ -63,16 +63,16 @@ func lay(in estimate.Input, how manner) estimate.Result {
 	switch in.Workload.Operation {
 	case workload.Load:
 	case workload.Generation:
-		b.span(account.PhasePrefill)
-		b.span(account.PhaseDecode)
+		b.tl.Span(account.PhasePrefill)
+		b.tl.Span(account.PhaseDecode)
 		b.generation()
 	default:
-		b.span(account.PhaseForward)
+		b.tl.Span(account.PhaseForward)
 		b.unmodelled()
 	}
 	b.cachedLoading()
 	b.surroundings()
-	b.toTheEnd()
+	b.tl.Close()
 	return estimate.Result{Timeline: b.tl}
 }
 
@@ -93,9 +93,9 @@ func (b *builder) unmodelled() {
 		id account.TermID
 		c  account.Category
 	}{{account.TermActivations, account.CategoryActivation}, {account.TermLogits, account.CategoryLogits}} {
-		b.row(t.id, t.c, 1, last, account.Unknown(string(t.id)+" of "+string(b.in.Workload.Operation)+" are not predicted by this version", b.requested("")))
+		b.tl.Hold(t.id, t.c, 1, timeline.ToEnd, account.Unknown(string(t.id)+" of "+string(b.in.Workload.Operation)+" are not predicted by this version", b.requested("")))
 	}
-	b.row(account.TermAllocatorCache, account.CategoryAllocatorCache, 1, last, account.Unknown(
+	b.tl.Hold(account.TermAllocatorCache, account.CategoryAllocatorCache, 1, timeline.ToEnd, account.Unknown(
 		"what the allocator caches depends on activations, which are not predicted", account.Provenance{Origin: account.Calculated, Scope: account.Reserved}))
 }
 
@@ -104,49 +104,6 @@ type builder struct {
 	in  estimate.Input
 	how manner
 	tl  *timeline.Timeline
-}
-
-func (b *builder) span(p account.PhaseID) {
-	n := len(b.tl.Events)
-	b.tl.Phases = append(b.tl.Phases, timeline.Span{Phase: p, First: n, Last: n})
-}
-
-func (b *builder) term(id account.TermID, c account.Category, p account.Provenance) uint32 {
-	b.tl.Terms = append(b.tl.Terms, account.Term{ID: id, Category: c, Provenance: p})
-	return uint32(len(b.tl.Terms) - 1)
-}
-
-// once is a term that several rules write to.
-func (b *builder) once(id account.TermID, c account.Category, p account.Provenance) uint32 {
-	for i, t := range b.tl.Terms {
-		if t.ID == id {
-			return uint32(i)
-		}
-	}
-	return b.term(id, c, p)
-}
-
-// last is the To of a bound that is held to the end: which span that is, is
-// known only when all are written.
-const last = int32(-1)
-
-// bound holds a figure from span first to span to.
-func (b *builder) bound(term uint32, first int, to int32, f account.Figure) {
-	b.tl.Bounds = append(b.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: to, Figure: f})
-}
-
-// row is a term of one bound.
-func (b *builder) row(id account.TermID, c account.Category, first int, to int32, f account.Figure) {
-	b.bound(b.term(id, c, f.Provenance), first, to, f)
-}
-
-// toTheEnd gives the bounds that are held to the end their last span.
-func (b *builder) toTheEnd() {
-	for i := range b.tl.Bounds {
-		if b.tl.Bounds[i].To == last {
-			b.tl.Bounds[i].To = int32(len(b.tl.Phases) - 1)
-		}
-	}
 }
 
 // requested is the provenance of bytes that a rule of this package calculates.
@@ -177,8 +134,8 @@ func (b *builder) compute() dtype.Format {
 
 // context is the process before it holds anything of the model.
 func (b *builder) context() {
-	b.row(account.TermContext, account.CategoryContext, loadSpan, last, outside.Context(b.arch()))
-	b.row(account.TermCommunication, account.CategoryCommunication, loadSpan, last, b.communication())
+	b.tl.Hold(account.TermContext, account.CategoryContext, loadSpan, timeline.ToEnd, outside.Context(b.arch()))
+	b.tl.Hold(account.TermCommunication, account.CategoryCommunication, loadSpan, timeline.ToEnd, b.communication())
 }
 
 func (b *builder) communication() account.Figure {
@@ -202,9 +159,9 @@ func (b *builder) surroundings() {
 	case b.has(workload.CUDAGraphs):
 		graphs = outside.Graphs(b.arch())
 	}
-	b.row(account.TermGraphPools, account.CategoryGraphPool, loadSpan, last, graphs)
+	b.tl.Hold(account.TermGraphPools, account.CategoryGraphPool, loadSpan, timeline.ToEnd, graphs)
 	for _, r := range b.in.Workload.Resident {
-		b.row(account.TermOtherProcesses, account.CategoryOther, loadSpan, last, account.Unknown(
+		b.tl.Hold(account.TermOtherProcesses, account.CategoryOther, loadSpan, timeline.ToEnd, account.Unknown(
 			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
 	}
 }

@@ -24,8 +24,7 @@ func (b *builder) load() {
 		case b.has(workload.WeightOffload):
 			offloaded = true
 		case exact:
-			b.tl.Events = append(b.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: uint32(len(b.tl.Allocs))})
-			b.tl.Allocs = append(b.tl.Allocs, timeline.Alloc{Requested: bytes, Term: terms[category], Stack: timeline.NoStack})
+			b.tl.Bear(timeline.Caching, terms[category], bytes)
 		default:
 			parts[category] = append(parts[category], figure)
 		}
@@ -33,21 +32,21 @@ func (b *builder) load() {
 	b.tl.Phases = append(b.tl.Phases, timeline.Span{Phase: account.PhaseModelLoad, Last: len(b.tl.Events)})
 	for _, category := range account.Categories() {
 		if figures := parts[category]; len(figures) > 0 {
-			b.bound(terms[category], loadSpan, last, account.Sum(b.tl.Terms[terms[category]].Provenance, figures...))
+			b.tl.Bound(terms[category], loadSpan, timeline.ToEnd, account.Sum(b.tl.Terms[terms[category]].Provenance, figures...))
 		}
 		if term, ok := terms[category]; ok && offloaded {
-			b.bound(term, loadSpan, last, account.Unknown("how many of the weights are offloaded is not modelled", b.tl.Terms[term].Provenance))
+			b.tl.Bound(term, loadSpan, timeline.ToEnd, account.Unknown("how many of the weights are offloaded is not modelled", b.tl.Terms[term].Provenance))
 		}
 	}
 	b.notUnderstood(terms)
 	if term, ok := terms[account.CategoryParameter]; ok && offloaded {
-		b.bound(term, loadSpan, last, b.offloadable())
+		b.tl.Bound(term, loadSpan, timeline.ToEnd, b.offloadable())
 	}
 	b.adapters()
 	if f := b.buffers(); b.how.maskBuffers || b.how.tables {
-		b.bound(b.once(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, last, f)
+		b.tl.Bound(b.tl.Term(account.TermBuffers, account.CategoryBuffer, f.Provenance), loadSpan, timeline.ToEnd, f)
 	}
-	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, b.requested(temporaryFormula)), loadSpan, loadSpan, b.incoming())
+	b.tl.Bound(b.tl.Term(account.TermTemporaries, account.CategoryTemporary, b.requested(temporaryFormula)), loadSpan, loadSpan, b.incoming())
 }
 
 // offloadable is what weights take in main memory that are offloaded: none, or up
@@ -79,7 +78,7 @@ func (b *builder) weightsTerm(c account.Category) uint32 {
 	case account.CategoryQuantisationMetadata:
 		id = account.TermQuantisationMetadata
 	}
-	return b.term(id, c, p)
+	return b.tl.Term(id, c, p)
 }
 
 // weights is the term of the weights, made when no tensor did.
@@ -100,7 +99,7 @@ func (b *builder) notUnderstood(terms map[account.Category]uint32) {
 	}
 	term := b.weights(terms)
 	u := b.in.Model.Unknown[0]
-	b.bound(term, loadSpan, last, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
+	b.tl.Bound(term, loadSpan, timeline.ToEnd, account.Unknown("the model's configuration is not understood: "+u.Field+": "+u.Why, b.tl.Terms[term].Provenance))
 }
 
 // adapters are what lies beside the base model. How an engine divides one over
@@ -108,12 +107,12 @@ func (b *builder) notUnderstood(terms map[account.Category]uint32) {
 func (b *builder) adapters() {
 	for _, a := range b.in.Workload.Adapters {
 		p := b.requested(adaptersFormula)
-		term := b.term(account.TermAdapters, account.CategoryParameter, p)
+		term := b.tl.Term(account.TermAdapters, account.CategoryParameter, p)
 		f := a.Bytes.As(p)
 		if high, known := a.Bytes.High(); known {
 			f = account.Between(a.Bytes.Low()/int64(max(1, b.in.Workload.Mesh.TensorParallel)), high, p)
 		}
-		b.bound(term, loadSpan, last, f)
+		b.tl.Bound(term, loadSpan, timeline.ToEnd, f)
 	}
 }
 

@@ -72,10 +72,10 @@ func (b *builder) write(span int, w *work, s step) {
 		s.expanded = account.Exact(0, s.expanded.Provenance)
 	}
 	to := int32(span)
-	b.bound(b.once(account.TermActivations, account.CategoryActivation, s.activations.Provenance), span, to, w.d.bounded(s.activations))
-	b.bound(b.once(account.TermLogits, account.CategoryLogits, s.logits.Provenance), span, to, w.d.bounded(s.logits))
+	b.tl.Bound(b.tl.Term(account.TermActivations, account.CategoryActivation, s.activations.Provenance), span, to, w.d.bounded(s.activations))
+	b.tl.Bound(b.tl.Term(account.TermLogits, account.CategoryLogits, s.logits.Provenance), span, to, w.d.bounded(s.logits))
 	temporaries := account.Sum(s.always.Provenance, s.always, s.expanded)
-	b.bound(b.once(account.TermTemporaries, account.CategoryTemporary, temporaries.Provenance), span, to, w.d.bounded(temporaries))
+	b.tl.Bound(b.tl.Term(account.TermTemporaries, account.CategoryTemporary, temporaries.Provenance), span, to, w.d.bounded(temporaries))
 }
 
 // open leaves the low of a figure where there is a reason to.

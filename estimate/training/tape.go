@@ -12,7 +12,7 @@ type tape struct {
 }
 
 // none is a tensor that does not exist.
-const none = ^uint32(0)
+const none = timeline.None
 
 // newTape writes to the timeline of a machine, which has not begun yet.
 func newTape(m *torch.Machine, ranks []int) *tape {
@@ -46,37 +46,18 @@ func ruleOf(id account.TermID) string {
 
 // term is the term of an id, made when it is first asked for.
 func (t *tape) term(id account.TermID, c account.Category, p account.Provenance) uint32 {
-	for i, known := range t.tl.Terms {
-		if known.ID == id {
-			return uint32(i)
-		}
-	}
-	t.tl.Terms = append(t.tl.Terms, account.Term{ID: id, Category: c, Provenance: p})
-	return uint32(len(t.tl.Terms) - 1)
+	return t.tl.Term(id, c, p)
 }
 
 // born allocates bytes on the device; none for no bytes.
 func (t *tape) born(term uint32, bytes int64) uint32 { return t.bornIn(timeline.Caching, term, bytes) }
 
 func (t *tape) bornIn(space timeline.Space, term uint32, bytes int64) uint32 {
-	if bytes == 0 {
-		return none
-	}
-	a := uint32(len(t.tl.Allocs))
-	t.tl.Allocs = append(t.tl.Allocs, timeline.Alloc{Requested: bytes, Term: term, Stack: timeline.NoStack, Space: space})
-	t.tl.Events = append(t.tl.Events, timeline.Event{Kind: timeline.Born, Alloc: a})
-	return a
+	return t.tl.Bear(space, term, bytes)
 }
 
 // free lets go of allocations, in their order.
-func (t *tape) free(allocs ...uint32) {
-	for _, a := range allocs {
-		if a == none {
-			continue
-		}
-		t.tl.Events = append(t.tl.Events, timeline.Event{Kind: timeline.FreeRequested, Alloc: a}, timeline.Event{Kind: timeline.FreeCompleted, Alloc: a})
-	}
-}
+func (t *tape) free(allocs ...uint32) { t.tl.Free(allocs...) }
 
 // rebind gives a Python name another tensor: the old one goes when the new one
 // is there.
@@ -87,7 +68,7 @@ func (t *tape) rebind(name *uint32, to uint32) {
 
 // bound holds a figure from span first to span to.
 func (t *tape) bound(term uint32, first int, to int32, f account.Figure) {
-	t.tl.Bounds = append(t.tl.Bounds, timeline.Bound{Term: term, From: int32(first), To: to, Figure: f})
+	t.tl.Bound(term, first, to, f)
 }
 
 // keep is a term that is held from the beginning to the end.
@@ -99,15 +80,6 @@ func (t *tape) keep(id account.TermID, c account.Category, f account.Figure) {
 func (t *tape) here(term uint32, f account.Figure) {
 	span := len(t.tl.Phases) - 1
 	t.bound(term, span, int32(span), f)
-}
-
-// outlast gives the bounds that are held to the end their last span.
-func (t *tape) outlast() {
-	for i := range t.tl.Bounds {
-		if t.tl.Bounds[i].To == last {
-			t.tl.Bounds[i].To = int32(len(t.tl.Phases) - 1)
-		}
-	}
 }
 
 // prune leaves out the terms that hold nothing.
@@ -136,6 +108,4 @@ func (t *tape) prune() {
 	}
 }
 
-func (t *tape) warn(code, text string) {
-	t.tl.Warnings = append(t.tl.Warnings, account.Warning{Code: code, Text: text})
-}
+func (t *tape) warn(code, text string) { t.tl.Warn(code, text) }

@@ -63,7 +63,7 @@ func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fa
 		}
 		j.after()
 	}
-	j.outlast()
+	j.tl.Close()
 	if _, err := j.machine.Timeline(); err != nil {
 		return r, err, nil
 	}
@@ -204,7 +204,7 @@ func requested(formula string) account.Provenance {
 }
 
 // last is the To of a bound that is held to the end.
-const last = int32(-1)
+const last = timeline.ToEnd
 
 // span is a phase: the events that the work makes.
 func (j *job) span(p account.PhaseID, step int, work func()) { j.microSpan(p, step, 0, work) }
