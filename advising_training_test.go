@@ -3,6 +3,7 @@ package floodmark
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"floodmark/account"
@@ -148,6 +149,25 @@ func TestShownMoments(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s keeps %q, want %q", optimizer, got, want)
+		}
+	}
+}
+
+// In 32 bits PyTorch has no fused kernel for groups of heads: the scores that it
+// makes then are said to be why, and the format is the one that is computed in.
+func TestScoresAreExplained(t *testing.T) {
+	for layout, want := range map[string]bool{"fp32-params": true, "bf16-params": false, "fp32-params-autocast": false} {
+		p := predicted(t, billion(t, layout, "adamw", "fused", "h100-sxm5-80gb"))
+		var explained bool
+		for _, w := range p.Accounts()[0].Warnings {
+			explained = explained || w.Code == "attention_scores" && strings.Contains(w.Text, "32 heads of queries on 8 of keys")
+		}
+		format := "BF16"
+		if want {
+			format = "F32"
+		}
+		if got := p.modelFacts().ComputeFormat; explained != want || got == nil || *got != format {
+			t.Errorf("%s: the scores are explained: %v; computed in %v", layout, explained, got)
 		}
 	}
 }

@@ -99,8 +99,12 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 	facts := record.ModelFacts{Name: record.Text(m.Name), Architectures: slices.Clone(m.Architectures)}
 	facts.Parameters, facts.ParametersLow, _ = record.Interval(m.Parameters())
 	facts.WeightsBytes, facts.WeightsLowBytes, facts.WeightsHighBytes = record.Interval(m.WeightsBytes())
-	if m.Compute != dtype.Unknown {
-		facts.ComputeFormat = record.Text(m.Compute.String())
+	compute := m.Compute
+	if trains(p.Request.Workload.Operation) {
+		compute = p.Request.Workload.ComputeFormat(compute)
+	}
+	if compute != dtype.Unknown {
+		facts.ComputeFormat = record.Text(compute.String())
 	}
 	for f, n := range m.Formats() {
 		facts.StoredFormats = append(facts.StoredFormats, record.Format{Name: f.String(), Bytes: n})

@@ -38,6 +38,21 @@ type Train struct {
 	Recompute        *Recompute // Megatron's; nil elsewhere
 }
 
+// ComputeFormat is the format in which training computes: that of autocast, else
+// the one that is declared, else that of the parameters, else the model's own.
+func (w *Workload) ComputeFormat(own dtype.Format) dtype.Format {
+	autocast := dtype.Unknown
+	if w.Training != nil {
+		autocast = w.Training.Autocast
+	}
+	for _, f := range []dtype.Format{autocast, w.Precision.Compute, w.Precision.Parameters} {
+		if f != dtype.Unknown {
+			return f
+		}
+	}
+	return own
+}
+
 // GradientReset is what stands in a parameter's .grad between steps.
 type GradientReset string
 

@@ -266,6 +266,9 @@ func (j *job) notes() {
 	if states > 0 && !j.train.InBackward {
 		j.warn("born_in_first_step", "the optimizer's states, "+bytesize.Format(states, bytesize.Suggest(states))+", are born in optimizer_step of step 1: step 2 begins with them, and a run that stops before it under-states this workload")
 	}
+	if j.ops != nil && j.ops.net.Scored() != "" {
+		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored()+", so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused")
+	}
 	if o := j.train.Optimizer; o.Implementation == "" && (o.Name == workload.AdamW || o.Name == workload.SGD) {
 		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
 	}

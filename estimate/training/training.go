@@ -189,14 +189,7 @@ func (j *job) has(f workload.Feature) bool { return slices.Contains(j.in.Workloa
 func (j *job) declared(p account.PhaseID) bool { return slices.Contains(j.in.Workload.Phases, p) }
 
 // compute is the format in which the model computes.
-func (j *job) compute() dtype.Format {
-	for _, f := range []dtype.Format{j.train.Autocast, j.in.Workload.Precision.Compute, j.in.Workload.Precision.Parameters} {
-		if f != dtype.Unknown {
-			return f
-		}
-	}
-	return j.in.Model.Compute
-}
+func (j *job) compute() dtype.Format { return j.in.Workload.ComputeFormat(j.in.Model.Compute) }
 
 // requested is the provenance of bytes that a rule of this package calculates.
 func requested(formula string) account.Provenance {

@@ -108,6 +108,9 @@ func TestWrap(t *testing.T) {
 		{"write --reserve-gib here", 13, "write\n--reserve-gib\nhere"},
 		{"  indented text", 10, "  indented\ntext"},
 		{"abcdefghij", 4, "abcd\nefgh\nij"},
+		{"optimizer_step", 12, "optimizer_\nstep"},
+		{"precision=bf16-params-bf16-grads", 20, "precision=bf16-\nparams-bf16-grads"},
+		{"a_bcdefghijkl", 10, "a_bcdefghi\njkl"}, // a joint that leaves the line empty
 		{"x abcdefghij y", 4, "x\nabcd\nefgh\nij y"},
 		{"größe größe", 5, "größe\ngröße"},
 		{"日本語日本語", 4, "日本\n語日\n本語"},

@@ -7,8 +7,8 @@ import (
 )
 
 // Wrap breaks a text at its spaces into lines of at most so many columns, and
-// cuts only words that are longer. It breaks at no hyphen, so that a flag or the
-// name of a card stays one word.
+// cuts only words that are longer: behind a joint, where they have one. It breaks
+// at no other hyphen, so that a flag or the name of a card stays one word.
 func Wrap(text string, width int) string {
 	if ansi.StringWidth(text) <= width {
 		return text
@@ -27,13 +27,31 @@ func Wrap(text string, width int) string {
 			used = 0
 		}
 		if w > width {
-			word = ansi.Hardwrap(word, width, true)
+			word = cut(word, width)
 			w = ansi.StringWidth(word[strings.LastIndexByte(word, '\n')+1:])
 		}
 		b.WriteString(word)
 		used += w
 	}
 	return b.String()
+}
+
+// cut breaks a word that is wider than a line: behind the last joint that leaves
+// at least a third of the line, as in "optimizer_" and "step".
+func cut(word string, width int) string {
+	var b strings.Builder
+	for ansi.StringWidth(word) > width {
+		line, _, _ := strings.Cut(ansi.Hardwrap(word, width, true), "\n")
+		if joint := strings.LastIndexAny(line, "_-=,/.:"); 3*joint >= len(line) {
+			line = line[:joint+1]
+		}
+		if line == "" || !strings.HasPrefix(word, line) { // escapes, or a column too narrow for a letter
+			return b.String() + ansi.Hardwrap(word, width, true)
+		}
+		b.WriteString(line + "\n")
+		word = word[len(line):]
+	}
+	return b.String() + word
 }
 
 // paragraph wraps prose to the width, with an indent from the second line on.

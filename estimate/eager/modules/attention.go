@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"fmt"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -132,6 +134,9 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 	how := torch.Attention{Causal: causal && !mask.Defined(), Dropout: n.dropsAttention()}
 	how.Kernel = n.kernel(how, q, k, v, mask)
 	if how.Kernel == torch.Math && k.Size(1) != q.Size(1) { // within the operator: repeat_interleave
+		if !n.o.CPU {
+			n.scored = fmt.Sprintf("PyTorch has no fused kernel for %d heads of queries on %d of keys in %s", q.Size(1), k.Size(1), m.Lowered(q))
+		}
 		f.Set(&k, n.repeated(k, groups))
 		f.Set(&v, n.repeated(v, groups))
 	}

@@ -81,7 +81,12 @@ type Net struct {
 	frequencies torch.Tensor   // of rotary positions
 	rotary      int64          // elements per head that they turn
 	why         string         // what of an adapter has no program
+	scored      string         // why attention made its scores though fused kernels were asked for
 }
+
+// Scored says why attention made its scores though fused kernels were asked for,
+// once the net has run; empty where it made none.
+func (n *Net) Scored() string { return n.scored }
 
 // stack is the layers of one stack, and what belongs to it.
 type stack struct {
