@@ -393,6 +393,10 @@ func (d *decider) outside() *int64 {
 // other kernels and another context.
 func (d *decider) sameCard(c device.Card) bool {
 	return slices.ContainsFunc(d.d.Environment.Devices, func(m record.MeasuredDevice) bool {
-		return m.Name != nil && strings.EqualFold(strings.TrimPrefix(*m.Name, "NVIDIA "), strings.TrimPrefix(c.Name, "NVIDIA "))
+		return m.Name != nil && sameCardName(*m.Name, c.Name)
 	})
+}
+
+func sameCardName(a, b string) bool {
+	return strings.EqualFold(strings.TrimPrefix(a, "NVIDIA "), strings.TrimPrefix(b, "NVIDIA "))
 }

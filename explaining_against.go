@@ -3,106 +3,160 @@ package floodmark
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
-	"floodmark/enginelog"
+	"floodmark/compare"
 	"floodmark/record"
 )
 
 // ErrNotAgainst says that evidence has nothing that an estimate can stand beside.
-var ErrNotAgainst = errors.New("only what an engine printed when it started can be set beside an estimate by this version")
+var ErrNotAgainst = errors.New("an estimate can be set beside a measurement, a memory snapshot, an out-of-memory text, or what an engine printed of its memory")
 
-// shareRecord is the share of the first rank.
-func (p *Prediction) shareRecord() *record.CardShare {
-	if len(p.shares) == 0 || p.shares[0] == nil {
-		return nil
+// Against sets evidence beside an estimate: what both say of like scopes, rank by
+// rank, phase by phase, term by term. What no term explains stands in the last row,
+// by itself. The answer is the document of the evidence.
+func Against(e Evidence, estimate *record.Estimate, tool record.Tool) (any, error) {
+	b := &beside{estimate: estimate, against: &record.Against{Estimate: estimated(estimate)}}
+	switch d := e.Record(tool).(type) {
+	case *record.Measurement:
+		return b.measurement(d)
+	case *record.Snapshot:
+		return b.snapshot(d)
+	case *record.Log:
+		return b.log(d)
 	}
-	s := p.shares[0]
-	r := &record.CardShare{Given: s.Given}
-	if total := memory(p.Request, nil).Total; total.Known() {
-		low, high := int64(math.Ceil(float64(total.Low())*s.Given)), int64(math.Ceil(float64(highOf(total))*s.Given))
-		r.RequestedLowBytes, r.RequestedHighBytes = &low, &high
+	return nil, ErrNotAgainst
+}
+
+// log sets a text beside the estimate: what an engine printed of its terms, and
+// else its first failures.
+func (b *beside) log(d *record.Log) (any, error) {
+	switch {
+	case b.vllm(d):
+	case b.buffers(d):
+	case b.failures(d):
+	default:
+		return nil, ErrNotAgainst
 	}
-	if n, exact := s.Request.IsExact(); exact {
-		r.RequestBytes = &n
-	}
+	copied := *d
+	copied.Warnings = append(slices.Clone(d.Warnings), b.warnings...)
+	copied.Against = b.against
+	return &copied, nil
+}
+
+// beside gathers what stands beside an estimate.
+type beside struct {
+	estimate *record.Estimate
+	against  *record.Against
+	warnings []record.Warning
+	// alone is what the rows and sums are of: a rank and a device.
+	rank, device *int
+}
+
+func (b *beside) warn(code, format string, args ...any) {
+	b.warnings = append(b.warnings, record.Warning{Code: code, Text: fmt.Sprintf(format, args...)})
+}
+
+// at is a row of the place that is looked at.
+func (b *beside) at(p compare.Pair, scope account.Scope, rule string) record.AgainstRow {
+	r := againstRow(p, rule)
+	r.Scope, r.Rank, r.Device = string(scope), b.rank, b.device
 	return r
 }
 
-// Against sets what an engine printed beside an estimate of the same start, term by
-// term. What no term explains stands in the last row, by itself.
-func Against(e Evidence, estimate *record.Estimate, tool record.Tool) (*record.Log, error) {
-	log, is := e.(logEvidence)
-	if !is {
-		return nil, ErrNotAgainst
+// cancelling notes errors that hide each other in their sum.
+func (b *beside) cancelling(parts []compare.Pair, total compare.Pair) {
+	c, hidden := compare.Cancel(parts, total)
+	if !hidden {
+		return
 	}
-	seen := observed(log.log)
-	if len(seen) == 0 {
-		return nil, ErrNotAgainst
+	hides := min(c.Over, -c.Under)
+	off, text := c.Total.Certainly(), "nothing that can be told"
+	if off != 0 {
+		text = signedSize(off)
 	}
-	document := log.Record(tool).(*record.Log)
-	document.Warnings = append(document.Warnings, anotherModel(log.log.Model, estimate)...)
-	a := &record.Against{Estimate: estimated(estimate)}
-	foreseen := planned(estimate)
-	for _, t := range againstTerms() {
-		a.Rows = append(a.Rows, againstRow(t.name, foreseen[t.kind], seen[t.kind], t.rule))
+	text = spacedTerm(total.Term) + " is off by " + text
+	if sizeOf(off) < hides {
+		text += ", and looks good only because errors cancel"
+	} else {
+		text += ", and errors of the other sign hide " + sizeText(hides) + " more"
 	}
-	a.Rows = append(a.Rows, tokensRow(estimate, log.log), residualRow(seen))
-	a.BareUtilization, a.OneUtilization = leastShares(seen, estimate)
-	document.Against = a
-	return document, nil
+	b.against.Cancelling = append(b.against.Cancelling, record.Cancelling{
+		Rank: b.rank, Device: b.device, DifferenceOverBytes: c.Over, DifferenceUnderBytes: c.Under,
+		DifferenceTotalLowBytes: c.Total.Low, DifferenceTotalHighBytes: c.Total.High,
+		Text: text + ": " + strings.Join(errorsOf(parts, hides), ", "),
+	})
 }
 
-// againstTerm is a kind of printed number and what stands beside it.
-type againstTerm struct {
-	name string
-	kind enginelog.Kind
-	rule string
-}
-
-// againstTerms are the terms of a start, in the engine's own order.
-func againstTerms() []againstTerm {
-	return []againstTerm{
-		{"budget", enginelog.KindBudget, "the share of what the card reports"},
-		{"weights", enginelog.KindWeights, "stored tensors, sines and cosines, second layouts, rounding"},
-		{"peak_activation", enginelog.KindPeakActivation, "the trial run: one step's positions, the requests that are sampled"},
-		{"non_torch", enginelog.KindNonTorch, "kernels and buffers outside the allocator, measured intervals"},
-		{"kv_cache", enginelog.KindKVCacheAvailable, "what the budget leaves"},
-		{"cuda_graphs", enginelog.KindGraphs, "captured graphs, fitted"},
-		{"capacity", enginelog.KindCapacity, "what the card reports"},
-	}
-}
-
-// observed is the last reading of each kind, of the first rank that has any.
-func observed(l *enginelog.Log) map[enginelog.Kind]account.Figure {
-	kinds := map[enginelog.Kind]account.Figure{}
-	rank := math.MaxInt
-	for _, c := range l.Components {
-		if strings.HasPrefix(c.Component, "vllm") && c.Rank >= 0 {
-			rank = min(rank, c.Rank)
+// errorsOf lists the errors of parts, without those that are less than a hundredth
+// of what is hidden.
+func errorsOf(parts []compare.Pair, hides int64) []string {
+	var list []string
+	for _, p := range parts {
+		if n := p.Difference().Certainly(); n != 0 && sizeOf(n) >= hides/100 {
+			list = append(list, spacedTerm(p.Term)+" "+signedSize(n))
 		}
 	}
-	for _, c := range l.Components {
-		if strings.HasPrefix(c.Component, "vllm") && (c.Rank < 0 || c.Rank == rank) && c.Bytes.Known() {
-			kinds[c.Kind] = c.Bytes
-		}
-	}
-	return kinds
+	return list
 }
 
-// anotherModel warns of a log whose model is not the one estimated. A name and a
+// rankOf is the class of ranks of an estimate that a rank is in. Evidence that
+// names no rank is of the first.
+func (b *beside) rankOf(rank *int) *record.Rank {
+	for i, r := range b.estimate.Ranks {
+		if rank == nil || r.Rank == *rank || slices.Contains(r.Ranks, *rank) {
+			return &b.estimate.Ranks[i]
+		}
+	}
+	return nil
+}
+
+// sumOf adds up terms of a rank; unknown where the estimate lists none of them.
+func sumOf(rank *record.Rank, ids ...account.TermID) account.Figure {
+	var figures []account.Figure
+	for _, t := range rank.Terms {
+		if slices.Contains(ids, account.TermID(t.ID)) {
+			figures = append(figures, termFigure(t))
+		}
+	}
+	if len(figures) == 0 {
+		return account.Unknown("the estimate does not list it", account.Provenance{})
+	}
+	return account.Sum(account.Provenance{Origin: account.Calculated}, figures...)
+}
+
+// termFigure is what a term holds where its rank stands highest, or at most where
+// it holds nothing then.
+func termFigure(t record.Term) account.Figure {
+	if t.AtPeakBytes != nil || t.AtPeakLowBytes != nil {
+		return figureOf(t.AtPeakBytes, t.AtPeakLowBytes, t.AtPeakHighBytes)
+	}
+	return figureOf(t.Bytes, t.LowBytes, t.HighBytes)
+}
+
+func estimated(e *record.Estimate) string {
+	name := "a model"
+	if e.Model.Name != nil {
+		name = *e.Model.Name
+	}
+	name += " on " + e.Engine.Name
+	if e.Engine.Version != nil {
+		name += " " + *e.Engine.Version
+	}
+	return name
+}
+
+// anotherModel warns of evidence whose model is not the one estimated. A name and a
 // folder can mean the same, so their last parts are compared.
 func anotherModel(printed string, e *record.Estimate) []record.Warning {
 	if printed == "" || e.Model.Name == nil || lastPart(printed) == lastPart(*e.Model.Name) {
 		return nil
 	}
 	return []record.Warning{{Code: "another_model", Text: fmt.Sprintf(
-		"the text is of the model %.80s and the estimate of %.80s: unless these are the same, no difference below means anything", printed, *e.Model.Name)}}
+		"the evidence is of the model %.80s and the estimate of %.80s: unless these are the same, no difference below means anything", printed, *e.Model.Name)}}
 }
 
 // lastPart is what stands behind the last slash, or in a folder of the hub's cache
@@ -118,61 +172,6 @@ func lastPart(name string) string {
 	return name
 }
 
-func estimated(e *record.Estimate) string {
-	name := "a model"
-	if e.Model.Name != nil {
-		name = *e.Model.Name
-	}
-	name += " on " + e.Engine.Name
-	if e.Engine.Version != nil {
-		name += " " + *e.Engine.Version
-	}
-	return name
-}
-
-// planned is what an estimate says of each printed kind, on its first rank.
-func planned(e *record.Estimate) map[enginelog.Kind]account.Figure {
-	kinds := map[enginelog.Kind]account.Figure{}
-	if len(e.Ranks) == 0 {
-		return kinds
-	}
-	rank := e.Ranks[0]
-	p := account.Provenance{Origin: account.Calculated}
-	sum := func(ids ...account.TermID) account.Figure {
-		total := account.Exact(0, p)
-		for _, t := range rank.Terms {
-			if slices.Contains(ids, account.TermID(t.ID)) {
-				total = account.Sum(p, total, figureOf(t.Bytes, t.LowBytes, t.HighBytes))
-			}
-		}
-		return total
-	}
-	weights := sum(account.TermWeights, account.TermQuantisationMetadata, account.TermBuffers, account.TermAdapters, account.TermAllocatorRounding)
-	kinds[enginelog.KindWeights] = weights
-	kinds[enginelog.KindNonTorch] = sum(account.TermCommunication)
-	kinds[enginelog.KindGraphs] = sum(account.TermGraphPools)
-	kinds[enginelog.KindKVCacheAvailable] = sum(account.TermKVCache)
-	var peaks []account.Figure
-	for _, phase := range rank.Phases {
-		if id := account.PhaseID(phase.Name); id == account.PhaseProfileForward || id == account.PhaseProfileSampler {
-			f := figureOf(phase.PeakRequestedBytes, phase.PeakRequestedLowBytes, phase.PeakRequestedHighBytes)
-			// Both hold the same weights, of which what is uncertain is not of the peak.
-			low, high := f.Low()-weights.Low(), highOf(f)-highOf(weights)
-			peaks = append(peaks, account.Between(max(0, min(low, high)), max(0, low, high), p))
-		}
-	}
-	if len(peaks) > 0 {
-		kinds[enginelog.KindPeakActivation] = account.Highest(p, peaks...)
-	}
-	if d := rank.Device; d != nil {
-		kinds[enginelog.KindCapacity] = figureOf(d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes)
-	}
-	if s := e.Share; s != nil && s.RequestedLowBytes != nil {
-		kinds[enginelog.KindBudget] = account.Between(*s.RequestedLowBytes, *s.RequestedHighBytes, p)
-	}
-	return kinds
-}
-
 // figureOf is the figure of an integer of a record, or of the interval beside it.
 func figureOf(exact, low, high *int64) account.Figure {
 	p := account.Provenance{}
@@ -182,143 +181,77 @@ func figureOf(exact, low, high *int64) account.Figure {
 	case low != nil && high != nil:
 		return account.Between(*low, *high, p)
 	case low != nil:
-		return account.AtLeast(*low, "the estimate does not say the most", p)
+		return account.AtLeast(*low, "the most is not known", p)
 	}
-	return account.Unknown("the estimate does not say", p)
+	return account.Unknown("nobody said", p)
 }
 
-// againstRow is one term on both sides.
-func againstRow(name string, foreseen, seen account.Figure, rule string) record.AgainstRow {
-	r := record.AgainstRow{Term: name, Unit: "bytes"}
-	r.PredictedLow, r.PredictedHigh = endsOf(foreseen)
-	r.ObservedLow, r.ObservedHigh = endsOf(seen)
-	switch {
-	case !seen.Known():
-		r.Cause = "the text does not print it"
-		return r
-	case !foreseen.Known():
-		r.Cause = "the estimate does not say it"
-		return r
+// againstRow is one quantity on both sides. The rule is what was estimated with, or
+// what the row is of.
+func againstRow(p compare.Pair, rule string) record.AgainstRow {
+	r := record.AgainstRow{Term: p.Term, Unit: "bytes"}
+	r.PredictedLow, r.PredictedHigh = endsOf(p.Predicted)
+	r.ObservedLow, r.ObservedHigh = endsOf(p.Observed)
+	d := p.Difference()
+	r.DifferenceLow, r.DifferenceHigh = d.Low, d.High
+	if inside, known := d.Inside(); known {
+		r.Inside = &inside
 	}
-	low, high := seen.Low()-highOf(foreseen), highOf(seen)-foreseen.Low()
-	r.DifferenceLow, r.DifferenceHigh = &low, &high
-	inside := low <= 0 && high >= 0
-	nothing := highOf(seen) <= 0 && foreseen.Low() == 0
-	inside = inside || nothing
-	r.Inside = &inside
-	switch {
-	case nothing:
-		r.Cause = "as estimated: nothing is left, and the engine prints how much is lacking"
-	case inside:
-		r.Cause = "as estimated: " + rule
-	case low > 0:
-		r.Cause = "at least " + bytesize.Format(low, bytesize.Suggest(low)) + " more than estimated (" + rule + "); what it is the text does not say"
-	default:
-		r.Cause = "at least " + bytesize.Format(-high, bytesize.Suggest(-high)) + " less than estimated (" + rule + "); why the text does not say"
-	}
+	r.Cause = causeOf(p, d, rule)
 	return r
 }
 
-func endsOf(f account.Figure) (low, high *int64) {
-	if !f.Known() {
-		return nil, nil
+// causeOf says where the two agree, and by how much they do not.
+func causeOf(p compare.Pair, d compare.Ends, rule string) string {
+	off := d.Certainly()
+	bracketed := ""
+	if rule != "" {
+		bracketed = " (" + rule + ")"
 	}
-	a, b := f.Low(), highOf(f)
+	switch {
+	case !p.Observed.Known() && p.Observed.Low() == 0:
+		return "never measured" + bracketed
+	case !p.Predicted.Known() && p.Predicted.Low() == 0:
+		return "the estimate does not say it" + bracketed
+	case off > 0:
+		return "at least " + sizeText(off) + " more than estimated" + bracketed
+	case off < 0:
+		return "at least " + sizeText(-off) + " less than estimated" + bracketed
+	case d.Low == nil || d.High == nil:
+		return "a lower bound alone, which contradicts nothing" + bracketed
+	case rule == "":
+		return "as estimated"
+	}
+	return "as estimated: " + rule
+}
+
+// endsOf are the ends of a figure that are known.
+func endsOf(f account.Figure) (low, high *int64) {
+	a := f.Low()
+	if !f.Known() {
+		if a == 0 {
+			return nil, nil
+		}
+		return &a, nil
+	}
+	b := highOf(f)
 	return &a, &b
 }
 
-// tokensRow is how many tokens the cache holds on both sides.
-func tokensRow(e *record.Estimate, l *enginelog.Log) record.AgainstRow {
-	r := record.AgainstRow{Term: "kv_cache_tokens", Unit: "tokens", Cause: "the text does not print it"}
-	if c := e.Capacity; c != nil {
-		f := figureOf(c.Tokens, c.TokensLow, c.TokensHigh)
-		r.PredictedLow, r.PredictedHigh = endsOf(f)
+// sizeText is an amount in GiB, as the tables beside it, or in a smaller unit where
+// two digits of GiB would say nothing.
+func sizeText(n int64) string {
+	if sizeOf(n) >= 100<<20 {
+		return bytesize.Fixed(n, bytesize.GiB, 2) + " GiB"
 	}
-	for _, c := range l.Components {
-		if c.Kind != enginelog.KindKVCacheTokens {
-			continue
-		}
-		number, _, _ := strings.Cut(c.Printed, " ")
-		if n, err := strconv.ParseInt(strings.ReplaceAll(number, ",", ""), 10, 64); err == nil {
-			r.ObservedLow, r.ObservedHigh = &n, &n
-		}
-	}
-	if r.ObservedLow == nil || r.PredictedLow == nil {
-		return r
-	}
-	low, high := *r.ObservedLow-*r.PredictedHigh, *r.ObservedHigh-*r.PredictedLow
-	r.DifferenceLow, r.DifferenceHigh = &low, &high
-	inside := low <= 0 && high >= 0
-	r.Inside = &inside
-	r.Cause = "blocks of the cache, of the rank that has least"
-	return r
+	return bytesize.Format(n, bytesize.Suggest(n))
 }
 
-// residualRow is what the printed terms leave of the printed budget: nothing, to
-// the printed digits, where every term was printed.
-func residualRow(seen map[enginelog.Kind]account.Figure) record.AgainstRow {
-	p := account.Provenance{}
-	none := int64(0)
-	r := record.AgainstRow{Term: "residual", Unit: "bytes", PredictedLow: &none, PredictedHigh: &none}
-	var missing []string
-	parts := []enginelog.Kind{enginelog.KindWeights, enginelog.KindPeakActivation, enginelog.KindNonTorch, enginelog.KindKVCacheAvailable}
-	for _, k := range append([]enginelog.Kind{enginelog.KindBudget}, parts...) {
-		if !seen[k].Known() {
-			missing = append(missing, string(k))
-		}
+func signedSize(n int64) string {
+	if n < 0 {
+		return "−" + sizeText(-n)
 	}
-	if len(missing) > 0 {
-		r.Cause = "cannot be told: the text does not print " + strings.Join(missing, ", ")
-		return r
-	}
-	var figures []account.Figure
-	for _, k := range parts {
-		figures = append(figures, seen[k])
-	}
-	return residual(r, seen[enginelog.KindBudget].Minus(signedSum(figures), p))
+	return "+" + sizeText(n)
 }
 
-// signedSum adds figures of which one may be below zero: a cache without room.
-func signedSum(figures []account.Figure) account.Figure {
-	var low, high int64
-	for _, f := range figures {
-		low, high = low+f.Low(), high+highOf(f)
-	}
-	return account.Between(low, high, account.Provenance{})
-}
-
-func residual(r record.AgainstRow, left account.Figure) record.AgainstRow {
-	low, high := left.Low(), highOf(left)
-	r.ObservedLow, r.ObservedHigh, r.DifferenceLow, r.DifferenceHigh = &low, &high, &low, &high
-	inside := low <= 0 && high >= 0
-	r.Inside = &inside
-	r.Cause = "nothing, to the printed digits: the terms add up to the budget"
-	if !inside {
-		r.Cause = "no printed term says what it is: graphs that newer versions take off the cache, or another rank's number among these"
-	}
-	return r
-}
-
-// leastShares is the least share of the card that leaves room for nothing, and for
-// one request of the longest length, from what was printed.
-func leastShares(seen map[enginelog.Kind]account.Figure, e *record.Estimate) (bare, one *float64) {
-	total := seen[enginelog.KindCapacity]
-	parts := []account.Figure{seen[enginelog.KindWeights], seen[enginelog.KindPeakActivation], seen[enginelog.KindNonTorch]}
-	for _, f := range append(parts, total) {
-		if !f.Known() {
-			return nil, nil
-		}
-	}
-	middle := func(f account.Figure) float64 { return (float64(f.Low()) + float64(highOf(f))) / 2 }
-	spent := middle(parts[0]) + middle(parts[1]) + middle(parts[2])
-	if middle(total) <= 0 {
-		return nil, nil
-	}
-	least := math.Ceil(1000*spent/middle(total)-1e-6) / 1000
-	bare = &least
-	if s := e.Share; s != nil && s.RequestBytes != nil {
-		request := math.Ceil(1000*(spent+float64(*s.RequestBytes))/middle(total)-1e-6) / 1000
-		one = &request
-	}
-	return bare, one
-}
+func spacedTerm(id string) string { return strings.ReplaceAll(id, "_", " ") }

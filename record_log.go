@@ -16,7 +16,7 @@ func (e logEvidence) Accounts() []account.Account { return e.log.Accounts() }
 func (e logEvidence) Record(tool record.Tool) any {
 	l := e.log
 	r := &record.Log{
-		Head:   record.Head{Envelope: record.NewEnvelope(record.KindLog, tool, l.Warnings)},
+		Head:   record.Head{Envelope: record.NewEnvelope(record.KindLog, tool, l.Warnings), Trial: record.Trial{Model: record.Text(l.Model)}},
 		Source: l.Name, Lines: l.Lines, NotUnderstood: l.NotUnderstood,
 	}
 	for _, c := range l.Components {

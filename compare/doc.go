@@ -6,5 +6,9 @@
 // of the totals. A name that one side lacks holds 0 there only when that side
 // was counted whole; otherwise it is unknown.
 //
+// Of what was foreseen and what was seen: the difference as an interval, whether
+// the two can be the same, errors of parts that hide each other in their sum, and
+// which bytes a difference is.
+//
 // It does not know where amounts come from, and it never compares two scopes.
 package compare

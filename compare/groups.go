@@ -57,10 +57,4 @@ func Groups(a, b []Group, most int) (rows []Row, residual Row) {
 	return rows, residual
 }
 
-func magnitude(r Row) int64 {
-	if d := r.Difference(); d < 0 {
-		return -d
-	} else {
-		return d
-	}
-}
+func magnitude(r Row) int64 { return magnitudeOf(r.Difference()) }

@@ -224,6 +224,7 @@ type Snapshot struct {
 	Head
 	Source  string           `json:"source"`
 	Devices []SnapshotDevice `json:"devices"`
+	Against *Against         `json:"against"` // an estimate beside what the snapshot says; null where none was asked for
 }
 
 // SnapshotDevice is one device of a snapshot. Moments are indexes of trace
@@ -357,31 +358,6 @@ type Log struct {
 	Class            *string       `json:"class"`
 	OutOfMemory      []OutOfMemory `json:"out_of_memory"`
 	Against          *Against      `json:"against"` // an estimate beside what the text says; null where none was asked for
-}
-
-// Against is what an engine printed beside what was estimated, term by term.
-type Against struct {
-	Estimate string       `json:"estimate"` // what was estimated
-	Rows     []AgainstRow `json:"rows"`     // the residual is the last
-	// BareUtilization and OneUtilization are the least shares of the card with which
-	// the printed terms leave room for nothing, and for one request; null where the
-	// text does not print them.
-	BareUtilization *float64 `json:"bare_utilization"`
-	OneUtilization  *float64 `json:"one_utilization"`
-}
-
-// AgainstRow is one term: bytes, or counts where the unit says so.
-type AgainstRow struct {
-	Term           string `json:"term"`
-	Unit           string `json:"unit"` // bytes, tokens
-	PredictedLow   *int64 `json:"predicted_low"`
-	PredictedHigh  *int64 `json:"predicted_high"`
-	ObservedLow    *int64 `json:"observed_low"`
-	ObservedHigh   *int64 `json:"observed_high"`
-	DifferenceLow  *int64 `json:"difference_low_bytes"` // observed less predicted
-	DifferenceHigh *int64 `json:"difference_high_bytes"`
-	Inside         *bool  `json:"inside"` // the two intervals meet; null where one is not known
-	Cause          string `json:"cause"`
 }
 
 // OutOfMemory is one failed request of a log. Class is spill, absurd_size,

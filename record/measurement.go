@@ -12,6 +12,7 @@ type Measurement struct {
 	Series      MeasuredSeries      `json:"series"`
 	Processes   []MeasuredProcess   `json:"processes"`
 	Phases      []MeasuredPhase     `json:"phases"`
+	Against     *Against            `json:"against"` // an estimate beside what was measured; null where none was asked for
 }
 
 // Outcome is how a program ended. Status is as a shell sees it: 128+n on a

@@ -18,7 +18,7 @@ type besideOptions struct {
 }
 
 func (o *besideOptions) addFlags(f *pflag.FlagSet) {
-	textFlag(f, &o.against, "against", "an estimate (`file` of estimate --json, or a workload or compose file) to set beside what an engine printed")
+	textFlag(f, &o.against, "against", "an estimate (`file` of estimate --json, or a workload or compose file) to set beside the evidence")
 	textFlag(f, &o.gpu, "gpu", "the `card` under every rank of the command behind --, by a name of the catalogue")
 	textFlag(f, &o.capacity, "capacity", "the `total` that the card reports to a program, in place of the catalogue's (79.19GiB)")
 	textFlag(f, &o.engine, "engine", "the engine of the command behind --, with its version (`vllm@0.19.0`)")
@@ -32,27 +32,42 @@ func takesBeside(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// beside is the estimate that was asked for; nil where none was.
-func (s *session) beside(cmd *cobra.Command, o *besideOptions, args []string) (*record.Estimate, error) {
+// beside is the evidence and the estimate that was asked for; nil where none was.
+// Of an estimate and evidence either may be named first.
+func (s *session) beside(cmd *cobra.Command, o *besideOptions, args []string, evidence floodmark.Evidence) (floodmark.Evidence, *record.Estimate, error) {
 	_, _, launched := behindDash(cmd, args)
 	switch {
 	case launched && o.against != "":
-		return nil, &usageError{err: errors.New("--against and a command behind -- are two estimates")}
+		return nil, nil, &usageError{err: errors.New("--against and a command behind -- are two estimates")}
 	case !launched && o.against == "":
-		return nil, nil
-	case strings.HasSuffix(o.against, ".json"):
-		return estimateIn(o.against)
+		return evidence, nil, nil
+	}
+	if e, is := evidence.Record(s.tool).(*record.Estimate); is && !launched {
+		other, err := s.open(cmd, o.against)
+		return other, e, err
+	}
+	if strings.HasSuffix(o.against, ".json") {
+		e, err := estimateIn(o.against)
+		return evidence, e, err
 	}
 	work := workOptions{cardOptions: cardOptions{gpu: o.gpu, capacity: o.capacity}, engine: o.engine, layout: layoutOptions{1, 1, 1, 1}}
 	request, err := s.request(cmd, &work, o.against)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, err := floodmark.Estimate(cmd.Context(), request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.Record(s.tool).(*record.Estimate), nil
+	return evidence, p.Record(s.tool).(*record.Estimate), nil
+}
+
+// answerUnless is the evidence by itself, unless something went wrong.
+func (s *session) answerUnless(err error, evidence floodmark.Evidence) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(evidence.Record(s.tool))
 }
 
 // estimateIn reads an estimate that floodmark wrote.

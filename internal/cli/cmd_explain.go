@@ -31,9 +31,12 @@ func newExplain(s *session) *cobra.Command {
 nothing in it is executed.
 
 With --against an estimate, a workload or compose file, or the command that
-started the engine behind --, what the engine printed stands beside what is
-estimated, term by term.`,
-		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt\n  floodmark explain server.log --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192",
+started the engine behind --, the evidence stands beside what is estimated: a
+measurement phase by phase and rank by rank, a snapshot category by category, an
+out-of-memory text and what an engine printed term by term. Only like scopes are
+compared; what was never measured is —; what no term explains is the last row; and
+errors that cancel in a sum are said to. Either file may come first.`,
+		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt\n  floodmark explain run.json --against plan.json\n  floodmark explain server.log --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192",
 		Args:    takesBeside(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
@@ -58,16 +61,15 @@ estimated, term by term.`,
 					return err
 				}
 			}
-			if estimate, err := s.beside(cmd, &beside, args); err != nil {
-				return err
-			} else if estimate != nil {
-				document, err := floodmark.Against(evidence, estimate, s.tool)
-				if err != nil {
-					return err
-				}
-				return s.answer(document)
+			evidence, estimate, err := s.beside(cmd, &beside, args, evidence)
+			if err != nil || estimate == nil {
+				return s.answerUnless(err, evidence)
 			}
-			return s.answer(evidence.Record(s.tool))
+			document, err := floodmark.Against(evidence, estimate, s.tool)
+			if err != nil {
+				return source.OfFile(args[0], err)
+			}
+			return s.answer(document)
 		},
 	}
 	beside.addFlags(cmd.Flags())

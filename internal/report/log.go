@@ -28,9 +28,7 @@ func log(b *strings.Builder, d *record.Log, s Style) {
 	for _, set := range d.Settings {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("already set: %s:%s (line %d)", set.Name, set.Value, set.Line)))
 	}
-	if d.Against != nil {
-		against(b, *d.Against, s)
-	}
+	against(b, d.Against, "printed", s)
 	warnings(b, d.Warnings, s)
 }
 

@@ -27,6 +27,7 @@ func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	for _, g := range groups(d) {
 		measuredPlace(b, g, d, unit, s)
 	}
+	against(b, d.Against, "measured", s)
 	if lines := meanings(d); len(lines) > 0 {
 		b.WriteString("\n")
 		for _, line := range lines {

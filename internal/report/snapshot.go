@@ -20,6 +20,7 @@ func snapshot(b *strings.Builder, d *record.Snapshot, s Style) {
 		snapshotDevice(b, device, s)
 	}
 	nothingRecorded(b, idle, s)
+	against(b, d.Against, "recorded", s)
 	warnings(b, d.Warnings, s)
 }
 
