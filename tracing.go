@@ -43,15 +43,24 @@ func OpenTrace(path string) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := TraceOf(e)
+	if t == nil {
+		return nil, source.OfFile(path, ErrNoTrace)
+	}
+	return t, nil
+}
+
+// TraceOf is the trace of evidence; nil where it has none.
+func TraceOf(e Evidence) *Trace {
 	s, ok := e.(snapshotEvidence)
 	if !ok {
-		return nil, source.OfFile(path, ErrNoTrace)
+		return nil
 	}
 	t := &Trace{Name: s.snapshot.Name, snapshot: s.snapshot}
 	for _, r := range s.recordings {
 		t.devices = append(t.devices, traced(r))
 	}
-	return t, nil
+	return t
 }
 
 func traced(r *snapshot.Recording) *tracedDevice {

@@ -62,14 +62,6 @@ func (s *session) beside(cmd *cobra.Command, o *besideOptions, args []string, ev
 	return evidence, p.Record(s.tool).(*record.Estimate), nil
 }
 
-// answerUnless is the evidence by itself, unless something went wrong.
-func (s *session) answerUnless(err error, evidence floodmark.Evidence) error {
-	if err != nil {
-		return err
-	}
-	return s.answer(evidence.Record(s.tool))
-}
-
 // estimateIn reads an estimate that floodmark wrote.
 func estimateIn(path string) (*record.Estimate, error) {
 	src, err := source.Open(path)

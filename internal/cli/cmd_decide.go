@@ -138,16 +138,10 @@ func variation(text string) (record.Variation, error) {
 
 // decisionFiles writes the other forms of the record.
 func (s *session) decisionFiles(o *decideOptions, d *record.Decision) error {
-	for _, form := range []struct {
-		path  string
-		write func(io.Writer, *record.Decision) error
-	}{{o.markdown, report.DecisionMarkdown}, {o.html, report.DecisionHTML}} {
-		if form.path == "" {
-			continue
-		}
-		if err := s.write(form.path, func(w io.Writer) error { return form.write(w, d) }); err != nil {
+	if o.markdown != "" {
+		if err := s.write(o.markdown, func(w io.Writer) error { return report.DecisionMarkdown(w, d) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.page(o.html, "decision", d, nil)
 }

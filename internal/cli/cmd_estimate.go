@@ -3,13 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/spf13/cobra"
 
 	"floodmark"
-	"floodmark/internal/web"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -63,7 +61,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 			if err != nil {
 				return err
 			}
-			if err := s.estimatePage(document, o.page); err != nil {
+			if err := s.page(o.page, aboutModel(document), document, nil); err != nil {
 				return err
 			}
 			if err := s.answer(document); err != nil {
@@ -93,15 +91,12 @@ assume. That is a preparation, not a proof that anything fits.`,
 	return cmd
 }
 
-// estimatePage writes the record as a page, where one is asked for.
-func (s *session) estimatePage(document *record.Estimate, path string) error {
-	if path == "" {
-		return nil
+// aboutModel is the model of an estimate in a word.
+func aboutModel(document *record.Estimate) string {
+	if document.Model.Name == nil {
+		return "estimate"
 	}
-	if document.Preparation != nil || document.Share != nil || len(document.Ranks) == 0 {
-		return &usageError{err: errors.New("--html shows the ranks of one workload, and this answer has none"), hint: "it goes without --parameters, --share and the command of a server: --json has those"}
-	}
-	return s.write(path, func(w io.Writer) error { return web.WriteEstimate(w, document) })
+	return *document.Model.Name
 }
 
 func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string) (*record.Estimate, error) {

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"errors"
-	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -51,29 +51,24 @@ errors that cancel in a sum are said to. Either file may come first.`,
 			if err != nil {
 				return err
 			}
-			if page != "" {
-				write := func(w io.Writer) error { return floodmark.WriteHTML(w, evidence, s.tool) }
-				err := s.write(page, write)
-				if errors.Is(err, floodmark.ErrNoPage) {
+			evidence, estimate, err := s.beside(cmd, &beside, args, evidence)
+			if err != nil {
+				return err
+			}
+			document := evidence.Record(s.tool)
+			if estimate != nil {
+				if document, err = floodmark.Against(evidence, estimate, s.tool); err != nil {
 					return source.OfFile(args[0], err)
 				}
-				if err != nil {
-					return err
-				}
 			}
-			evidence, estimate, err := s.beside(cmd, &beside, args, evidence)
-			if err != nil || estimate == nil {
-				return s.answerUnless(err, evidence)
-			}
-			document, err := floodmark.Against(evidence, estimate, s.tool)
-			if err != nil {
-				return source.OfFile(args[0], err)
+			if err := s.page(page, filepath.Base(args[0]), document, floodmark.TraceOf(evidence)); err != nil {
+				return err
 			}
 			return s.answer(document)
 		},
 	}
 	beside.addFlags(cmd.Flags())
-	newFileFlag(cmd.Flags(), &page, "html", "", "also write a page to this new `file`, which opens offline (memory snapshots)")
+	newFileFlag(cmd.Flags(), &page, "html", "", "also write a page to this new `file`, which opens offline")
 	return cmd
 }
 

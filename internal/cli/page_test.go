@@ -85,7 +85,7 @@ func (b *browsed) listen(event any) {
 	defer b.mutex.Unlock()
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
+		b.errors = append(b.errors, fmt.Sprintf("exception at %s:%d: %s", e.ExceptionDetails.URL, e.ExceptionDetails.LineNumber, e.ExceptionDetails.Exception.Description))
 	case *log.EventEntryAdded:
 		b.errors = append(b.errors, fmt.Sprintf("console: %s %s", e.Entry.Level, e.Entry.Text))
 	case *network.EventRequestWillBeSent:
@@ -167,7 +167,7 @@ func TestSizeInBrowser(t *testing.T) {
 			continue
 		}
 		want := fmt.Sprintf("%.2f", float64(*term.Bytes)/(1<<30))
-		if got := b.text(`[...document.querySelectorAll("td")].find(c => c.textContent === "kv cache").nextSibling.textContent`); got != want {
+		if got := b.text(`[...document.querySelectorAll("tbody th")].find(c => c.textContent === "kv cache").nextSibling.textContent`); got != want {
 			t.Errorf("the page says %s GiB of cache, the command line %s", got, want)
 		}
 	}
@@ -190,7 +190,7 @@ func TestTraceInBrowser(t *testing.T) {
 	b := openPage(t)
 	path, _ := filepath.Abs("../../testdata/snapshots/training_step.pickle")
 	b.open("trace%3Fpath%3D" + path)
-	b.until(`document.querySelector(".device p[aria-live]") && document.body.textContent.includes("the peak: 3.03 GiB requested")`)
+	b.until(`document.querySelector(".device [role=status]") && document.body.textContent.includes("the peak: 3.03 GiB requested")`)
 	b.until(`document.querySelectorAll("td details").length > 3`)
 	b.do(chromedp.Click("td details summary"))
 	if stack := b.text(`document.querySelector("td details[open]").innerText`); !strings.Contains(stack, "\n") {

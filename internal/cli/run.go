@@ -238,7 +238,7 @@ which bytes it was.`,
 			return cmd.Help()
 		},
 	}
-	// A function and not a template: see report.TraceHTML.
+	// A function and not a template: see web.WriteFile.
 	root.SetHelpFunc(s.helpWithin(root.HelpFunc()))
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"io"
 	"strings"
 
@@ -71,40 +70,6 @@ func DecisionMarkdown(w io.Writer, d *record.Decision) error {
 	for _, w := range d.Warnings {
 		fmt.Fprintf(&b, "\n> %s\n", cell.Replace(w.Text))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// DecisionHTML writes the record as one page that opens offline.
-func DecisionHTML(w io.Writer, d *record.Decision) error {
-	var b strings.Builder
-	b.WriteString(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Decision</title>` +
-		`<style>:root{color-scheme:light dark}body{font:16px/1.45 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse;width:100%}` +
-		`th,td{text-align:left;vertical-align:top;border-bottom:1px solid #8888;padding:.25rem .6rem .25rem 0;overflow-wrap:anywhere}div{overflow-x:auto}</style><h1>Decision</h1>`)
-	for _, p := range decisionParts(shown(d)) {
-		b.WriteString("\n<h2>" + html.EscapeString(p.title) + "</h2>")
-		for _, text := range p.sentences {
-			b.WriteString("<p>" + html.EscapeString(text) + "</p>")
-		}
-		if len(p.rows) == 0 {
-			continue
-		}
-		b.WriteString("<div><table><tr>")
-		for _, title := range p.head {
-			b.WriteString(`<th scope="col">` + html.EscapeString(title) + "</th>")
-		}
-		for _, row := range p.rows {
-			b.WriteString("</tr><tr>")
-			for _, c := range row {
-				b.WriteString("<td>" + html.EscapeString(c) + "</td>")
-			}
-		}
-		b.WriteString("</tr></table></div>")
-	}
-	for _, w := range d.Warnings {
-		b.WriteString("<p>" + html.EscapeString(w.Text) + "</p>")
-	}
-	b.WriteString("</html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"floodmark"
 )
 
 // allowed is the commands that a page may run: those that only read.
@@ -45,6 +47,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("X-Exit-Code", strconv.Itoa(exit))
 	_, _ = w.Write(document)
+}
+
+// models lists the names that a page suggests.
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	list, err := floodmark.CatalogueModels()
+	reply(w, map[string]any{"models": list}, err)
 }
 
 // harmless refuses what would do more than read.

@@ -96,6 +96,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/answer", s.answer)
 	mux.HandleFunc("POST /api/upload", s.upload)
+	mux.HandleFunc("GET /api/models", s.models)
 	mux.HandleFunc("POST /api/traces", s.openTrace)
 	mux.HandleFunc("GET /api/traces/{id}/{device}/levels", s.levels)
 	mux.HandleFunc("GET /api/traces/{id}/{device}/allocations", s.allocations)

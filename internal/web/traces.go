@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/binary"
 	"errors"
 	"net/http"
 	"os"
@@ -129,9 +128,7 @@ func (s *Server) view(w http.ResponseWriter, r *http.Request) (view, bool) {
 	return v, true
 }
 
-// levels sends columns of 64-bit little-endian integers: a count of buckets and
-// one of categories, then first, low, high and reserved of each bucket, then the
-// shares.
+// levels sends a level of detail as [levelColumns].
 func (s *Server) levels(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.view(w, r)
 	if !ok {
@@ -142,16 +139,8 @@ func (s *Server) levels(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, err.Error())
 		return
 	}
-	categories := 0
-	if len(l.First) > 0 {
-		categories = len(l.Shares) / len(l.First)
-	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	for _, column := range [][]int64{{int64(len(l.First)), int64(categories)}, l.First, l.Low, l.High, l.Reserved, l.Shares} {
-		if binary.Write(w, binary.LittleEndian, column) != nil {
-			return // the browser went away
-		}
-	}
+	_, _ = w.Write(levelColumns(l)) // the browser went away: nobody to tell
 }
 
 func (s *Server) allocations(w http.ResponseWriter, r *http.Request) {

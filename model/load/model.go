@@ -117,15 +117,13 @@ func fromCatalogue(name string) (*model.Model, error) {
 // offered lists the names of the catalogue that share a word with a name, or
 // else all of them.
 func offered(name string) string {
-	entries, err := catalogue.Entries()
+	all, err := catalogue.Names()
 	if err != nil {
 		return "llama-3.1-8b"
 	}
-	var near, all []string
+	var near []string
 	word, _, _ := strings.Cut(strings.ToLower(name), "-")
-	for _, e := range entries {
-		short := strings.ToLower(e.ID[strings.LastIndexByte(e.ID, '/')+1:])
-		all = append(all, short)
+	for _, short := range all {
 		if word != "" && strings.Contains(short, word) {
 			near = append(near, short)
 		}

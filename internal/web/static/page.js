@@ -1,8 +1,8 @@
 // The page: three views, of which one is shown, and the address that names it.
 import { takeToken } from "./server.js";
-import { size } from "./size.js";
-import { records } from "./records.js";
-import { trace } from "./trace.js";
+import { size } from "./view/size.js";
+import { records } from "./view/records.js";
+import { trace } from "./view/trace.js";
 
 const problem = document.getElementById("problem");
 

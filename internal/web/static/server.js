@@ -1,5 +1,6 @@
 // What the page asks of the program that serves it. The token comes behind "#" in
 // the address, which is sent to nobody, and stays with this tab.
+import { columns } from "./trace/columns.js";
 
 const stored = "floodmark-token";
 
@@ -40,17 +41,15 @@ async function content(response) {
   return v;
 }
 
+export const models = async () => (await content(ask("/api/models"))).models;
+
 export const openTrace = path => content(json("/api/traces", { path }));
 
 const question = values => new URLSearchParams(Object.entries(values).filter(([, v]) => v != null));
 
-// Columns of 64-bit integers: see Server.levels.
 export async function levels(id, device, from, to, n, signal) {
   const response = await ask(`/api/traces/${id}/${device}/levels?` + question({ from, to, n }), { signal });
-  const all = new BigInt64Array(await response.arrayBuffer());
-  const count = Number(all[0]), categories = Number(all[1]);
-  const column = i => Array.from(all.subarray(2 + i * count, 2 + (i + 1) * count), Number);
-  return { count, categories, first: column(0), low: column(1), high: column(2), reserved: column(3), shares: Array.from(all.subarray(2 + 4 * count), Number) };
+  return columns(await response.arrayBuffer());
 }
 
 export const allocations = async (id, device, from, to, n) => (await content(ask(`/api/traces/${id}/${device}/allocations?` + question({ from, to, n })))).allocations;

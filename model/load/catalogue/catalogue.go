@@ -36,6 +36,20 @@ func Entries() ([]Entry, error) {
 	return entries, nil
 }
 
+// Names is the name of every model without its owner, in the order of the file, in
+// the case that [Find] does not mind.
+func Names() ([]string, error) {
+	entries, err := Entries()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.ToLower(e.ID[strings.LastIndexByte(e.ID, '/')+1:])
+	}
+	return names, nil
+}
+
 // AmbiguousError is a name that several models have.
 type AmbiguousError struct {
 	Name       string
