@@ -9,6 +9,17 @@ type Manner struct {
 	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
 	LocalRotary     bool    // layers with a window turn by frequencies of their own
 	Dropout         Dropout
+	Use             string // what the class is for, where it has heads of its own: "ForMaskedLM"
+	Text            TextEncoder
+}
+
+// TextEncoder is how a class that encodes text joins its parts (BERT and its
+// like).
+type TextEncoder struct {
+	SelfOutput  bool   // attention's projection is a module of its own, which drops, adds and normalises
+	Counted     bool   // positions are counted over the tokens that are no padding
+	Activation  string // of the dense layer through which a classifier of sequences reads the first position
+	DropsPooled bool   // what that layer reads is dropped too
 }
 
 // Dropout is the probabilities with which training drops elements; 0 for none.
@@ -17,4 +28,5 @@ type Dropout struct {
 	Residual    float64 // of what a mixer or a feed-forward network adds to the stream
 	Attention   float64 // of the attention's scores
 	FeedForward float64 // inside a feed-forward network, after its activation
+	Head        float64 // of what a classifier reads
 }

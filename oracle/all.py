@@ -1,9 +1,13 @@
 """Records every case of cases.tsv, each in a process of its own.
 
     oracle/all [--missing] [FAMILY…]
+
+A family that is named after software and a release (torchtune-0.5) is recorded
+where that release is installed, and left alone elsewhere.
 """
 
 import gzip
+import importlib.metadata
 import os
 import sys
 
@@ -37,6 +41,17 @@ def apart(words):
     return os.waitpid(child, 0)[1] == 0
 
 
+def installed(family):
+    """Whether the software is here that a family is named after."""
+    software, _, release = family.partition("-")
+    if not release:
+        return True
+    try:
+        return importlib.metadata.version(software).startswith(release.rpartition("-")[2] + ".")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
 def facts(family):
     return os.path.join(FACTS, family, "facts.txt.gz")
 
@@ -53,7 +68,7 @@ def main(chosen):
     """Record the families that are named, or all: anew, or what is missing."""
     missing = "--missing" in chosen
     chosen = [c for c in chosen if c != "--missing"]
-    wanted = [(f, w) for f, w in cases() if not chosen or f in chosen]
+    wanted = [(f, w) for f, w in cases() if (not chosen or f in chosen) and installed(f)]
     if missing:
         have = {f: recorded(f) for f, _ in wanted}
         wanted = [(f, w) for f, w in wanted if " ".join([f, *w]) not in have[f]]

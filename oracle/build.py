@@ -12,6 +12,8 @@ import transformers
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
+ENCODERS = ("bert", "roberta", "distilbert")
+
 OPTIMIZERS = {
     "adamw": lambda ps: torch.optim.AdamW(ps, foreach=True),
     "adamw_loop": lambda ps: torch.optim.AdamW(ps, foreach=False),
@@ -34,16 +36,35 @@ def model(path, options):
     if options.experts:
         config._experts_implementation = options.experts
     cls = getattr(transformers, name)
-    with torch.device("cpu"):
-        made = cls._from_config(config, attn_implementation=options.attention, dtype=FORMATS[options.dtype])
+    made = cls._from_config(config, **manner(options))
     if options.adapter != "none":
         made = adapted(made, options)
     if options.checkpointing:
-        made.gradient_checkpointing_enable({"use_reentrant": options.checkpointing == "reentrant"})
+        checkpoint(made, options.checkpointing == "reentrant")
         if options.adapter != "none":
             made.enable_input_require_grads()
     made.train(options.operation == "training")
     return made
+
+
+def earlier():
+    """Transformers before release 5, whose loaders know fewer words."""
+    return int(transformers.__version__.split(".")[0]) < 5
+
+
+def manner(options):
+    """How the class is built."""
+    if earlier():
+        return {"torch_dtype": FORMATS[options.dtype]}
+    return {"attn_implementation": options.attention, "dtype": FORMATS[options.dtype]}
+
+
+def checkpoint(made, reentrant):
+    """Recompute layers in backward: earlier releases know the older way alone."""
+    if earlier():
+        made.gradient_checkpointing_enable()
+    else:
+        made.gradient_checkpointing_enable({"use_reentrant": reentrant})
 
 
 def adapted(made, options):
@@ -76,13 +97,15 @@ def inputs(made, options):
     if config.is_encoder_decoder:
         decoder = torch.randint(1, config.vocab_size, (batch, options.decoder_length or length))
         call["labels" if training else "decoder_input_ids"] = decoder
+    elif training and "ForSequenceClassification" in config.architectures[0]:
+        call["labels"] = torch.randint(0, config.num_labels, (batch,))
     elif training:
         call["labels"] = ids.clone()
     if options.mask:
         call["attention_mask"] = torch.ones_like(ids)
     if options.keep:
         call["logits_to_keep"] = options.keep
-    if not config.is_encoder_decoder:
+    if not config.is_encoder_decoder and config.model_type not in ENCODERS:
         call["use_cache"] = False
     return call
 

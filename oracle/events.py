@@ -111,7 +111,12 @@ def scratch(block):
     return any(n.name.removeprefix("aten::") in CONVOLUTIONS and n in end for n in ops)
 
 
-RULES = {"number": number, "copy_buffer": copy_buffer, "scratch": scratch}
+def recorder(block):
+    """What PyTorch 1's record_function makes for itself."""
+    return not block.operators()[:-1] and "torch/autograd/profiler.py" in block.line() and block.line().endswith("__enter__")
+
+
+RULES = {"number": number, "copy_buffer": copy_buffer, "scratch": scratch, "recorder": recorder}
 
 
 def normalise(found):

@@ -75,10 +75,15 @@ def recorded(made, call, optimizer, options):
     return p
 
 
+def storage_of(t):
+    """The storage of a tensor, as PyTorch 1 and 2 name it."""
+    return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage().untyped()
+
+
 def saved(made, call):
     """What the graph keeps for backward, by node and name, parameters aside."""
     loss = made(**call).loss
-    own = {t.untyped_storage().data_ptr() for t in [*made.parameters(), *made.buffers()]}
+    own = {storage_of(t).data_ptr() for t in [*made.parameters(), *made.buffers()]}
     total, seen, todo, storages = {}, set(), [loss.grad_fn], set()
     while todo:
         node = todo.pop()
@@ -94,9 +99,9 @@ def saved(made, call):
             except RuntimeError:
                 continue
             for t in value if isinstance(value, (list, tuple)) else [value]:
-                if not isinstance(t, torch.Tensor) or t.untyped_storage().data_ptr() in own:
+                if not isinstance(t, torch.Tensor) or storage_of(t).data_ptr() in own:
                     continue
-                storage = t.untyped_storage()
+                storage = storage_of(t)
                 first = storage.data_ptr() not in storages
                 storages.add(storage.data_ptr())
                 key = node.name().removeprefix("torch::autograd::") + "." + name.removeprefix("_saved_")
@@ -107,7 +112,7 @@ def saved(made, call):
 
 def start(made, call):
     """Bytes of parameters, buffers and inputs, each storage once."""
-    once = lambda ts: sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in ts}.values())
+    once = lambda ts: sum({storage_of(t).data_ptr(): storage_of(t).nbytes() for t in ts}.values())
     return {
         "parameters": once(made.parameters()),
         "trained": once([p for p in made.parameters() if p.requires_grad]),

@@ -62,6 +62,7 @@ type document struct {
 type engineYAML struct {
 	Name    string `yaml:"name"`
 	Version string `yaml:"version"`
+	PyTorch string `yaml:"pytorch"`
 }
 
 type inputYAML map[string]whole

@@ -171,6 +171,7 @@ type Adapter struct {
 // it depends on its version.
 type Engine struct {
 	Name, Version string
+	PyTorch       string // the release below it, where it bears on the number and is not the engine's own
 }
 
 // Workload is the work whose memory is asked for.

@@ -26,7 +26,7 @@ type operators struct {
 func (j *job) newMachine() *torch.Machine {
 	release, _ := torch.ParseRelease(j.in.Workload.Engine.Version) // the newest where none is said
 	if name := j.in.Workload.Engine.Name; name != "" && name != "eager" && name != "pytorch" {
-		release = torch.Release{} // the version is that of another program
+		release, _ = torch.ParseRelease(j.in.Workload.Engine.PyTorch) // the version is that of another program
 	}
 	return torch.New(torch.Options{Device: j.device(), Release: release, Provenance: requested(operatorFormula)})
 }
@@ -59,6 +59,8 @@ func (j *job) program() error {
 		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
 		Segment:       j.train.Checkpointing.Every,
+		Earlier:       j.earlierProgram(),
+		Reentrant:     j.earlier(), // what gradient_checkpointing_enable chose before release 5
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && (j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing),
@@ -178,7 +180,7 @@ func (j *job) inputs() {
 	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
 	context, _ := j.in.Workload.Dimension(workload.Context)
 	m := j.ops.m
-	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, batch, context)}
+	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
 }
 
 // forward runs the model to its loss.

@@ -106,14 +106,41 @@ func (j *job) whose() string {
 	default:
 		return e.Name
 	}
-	major, _, _ := strings.Cut(e.Version, ".")
-	if n, err := strconv.Atoi(major); err == nil && e.Name == "transformers" && n < programsOf {
+	if j.earlier() && !j.earlierProgram() {
 		return "transformers " + e.Version
 	}
 	if besideCheckpoint(j.in.Model.Type) {
 		return "code beside the checkpoint"
 	}
 	return ""
+}
+
+// earlier reports a release of transformers before the one whose modules have
+// programs.
+func (j *job) earlier() bool {
+	major, _ := j.transformers()
+	return major > 0 && major < programsOf
+}
+
+// earlierProgram reports modules of an earlier release that have a program:
+// encoders of text, to the release that gave all classes one attention.
+func (j *job) earlierProgram() bool {
+	const shared = 48
+	major, minor := j.transformers()
+	stacks := j.in.Model.Stacks
+	return major == 4 && minor < shared && len(stacks) == 1 && stacks[0].Kind == model.Encoder
+}
+
+// transformers is the release of transformers that runs; 0 where none is said.
+func (j *job) transformers() (major, minor int) {
+	if e := j.in.Workload.Engine; e.Name == "transformers" {
+		numbers := strings.SplitN(e.Version, ".", 3)
+		major, _ = strconv.Atoi(numbers[0])
+		if len(numbers) > 1 {
+			minor, _ = strconv.Atoi(numbers[1])
+		}
+	}
+	return major, minor
 }
 
 // besideCheckpoint reports a model_type whose class is no part of transformers:
@@ -234,7 +261,7 @@ func (j *job) why() string {
 		return "a captured step keeps its tensors in a private pool, which is not modelled"
 	case j.has(workload.WeightOffload):
 		return "what weight offload brings to the device and when is not modelled"
-	case len(j.in.Model.Stacks) != 1 || j.in.Model.Stacks[0].Kind != model.Decoder:
+	case len(j.in.Model.Stacks) != 1 || !text(j.in.Model.Stacks[0].Kind):
 		return "the operators of this kind of model are not modelled"
 	case j.whose() != "":
 		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
@@ -254,6 +281,9 @@ func (j *job) why() string {
 	}
 	return ""
 }
+
+// text reports a stack that reads tokens alone.
+func text(k model.StackKind) bool { return k == model.Decoder || k == model.Encoder }
 
 // notes say what a reader of the steps must be told.
 func (j *job) notes() {

@@ -27,12 +27,15 @@ const trainingModels = "testdata/models"
 // measuredRun is a published measurement of training on one card, and the
 // workload that was measured as far as its source says it.
 type measuredRun struct {
-	ID       string  `yaml:"id"`
-	Field    string  `yaml:"field"`
-	Value    float64 `yaml:"value"`
-	Unit     int64   `yaml:"unit"` // bytes of one
-	Scope    string  `yaml:"scope"`
-	Phase    string  `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	ID    string  `yaml:"id"`
+	Field string  `yaml:"field"`
+	Value float64 `yaml:"value"`
+	Unit  int64   `yaml:"unit"` // bytes of one
+	Scope string  `yaml:"scope"`
+	Phase string  `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	// Context is what the source read of the same counter before anything was
+	// loaded, in its unit: it stands in place of an interval for the architecture.
+	Context  float64 `yaml:"context"`
 	Model    string  `yaml:"model"`
 	Workload string  `yaml:"workload"` // as a workload file
 	Why      string  `yaml:"why"`      // nothing is predicted, because
@@ -79,7 +82,7 @@ func (r measuredRun) row() Row {
 // judged is a row with the prediction of its run, without the terms that are
 // dropped.
 func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
-	figure, err := r.predict(dropped)
+	figure, own, err := r.predicted(dropped)
 	if err != nil {
 		row.Why = err.Error()
 		return row
@@ -90,21 +93,34 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 		row.Why = figure.Reason()
 		return row
 	}
-	row.Open = r.stoodFor()
+	row.Open = !own
 	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(row.Want))
 	return row
 }
 
+// predicted is the prediction by the modules of the software that ran, where they
+// have programs. Where they have none the row is compared with those of
+// transformers, and judged as one of which nobody can say the most, for that is
+// what the program says of it.
+func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, own bool, err error) {
+	declared, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
+	if err != nil {
+		return f, false, err
+	}
+	if f, err = r.predict(declared, dropped); err != nil {
+		return f, false, err
+	}
+	if _, known := f.High(); known || declared.Workload.Engine == (workload.Engine{}) {
+		return f, true, nil
+	}
+	declared.Workload.Engine = workload.Engine{}
+	f, err = r.predict(declared, dropped)
+	return f, false, err
+}
+
 // predict is the peak of the row's counter over all phases, or its level at the
 // end of one.
-func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
-	f, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
-	if err != nil {
-		return account.Figure{}, err
-	}
-	if r.stoodFor() {
-		f.Workload.Engine = workload.Engine{}
-	}
+func (r measuredRun) predict(f *workload.File, dropped []account.TermID) (account.Figure, error) {
 	request := floodmark.Request{ModelPath: filepath.Join(trainingModels, r.Model+".json"), Workload: f.Workload}
 	if f.GPU != "" {
 		card, err := floodmark.FindCard(f.GPU)
@@ -118,6 +134,9 @@ func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
 		return account.Figure{}, err
 	}
 	scope := account.Scope(r.Scope)
+	if r.Context > 0 {
+		scope = account.Reserved
+	}
 	var peaks []account.Figure
 	a := p.Accounts()[0]
 	for _, phase := range a.Phases {
@@ -128,13 +147,13 @@ func (r measuredRun) predict(dropped []account.TermID) (account.Figure, error) {
 			peaks = []account.Figure{levelAfter(phase.End.In(scope))}
 		}
 	}
-	return account.Highest(account.Provenance{Scope: scope}, peaks...), nil
+	highest := account.Highest(account.Provenance{Scope: scope}, peaks...)
+	if r.Context > 0 {
+		read := account.Exact(int64(r.Context*float64(r.Unit)), account.Provenance{Scope: account.Process})
+		return account.Sum(read.Provenance, highest, read), nil
+	}
+	return highest, nil
 }
-
-// stoodFor reports a run of software whose modules have no programs: its row is
-// compared with those of transformers, and judged as one of which nobody can say
-// the most, for that is what the program says of it.
-func (r measuredRun) stoodFor() bool { return strings.Contains(r.Workload, "engine: {") }
 
 // without is a peak less what some terms hold at it.
 func without(a account.Account, phase account.Phase, f account.Figure, dropped []account.TermID) account.Figure {

@@ -19,6 +19,14 @@ func (m *Machine) Embedding(table, ids Tensor) Tensor {
 	return result(out)
 }
 
+// inOrderIndices is a copy of indices that do not lie in order, or nothing.
+func (m *Machine) inOrderIndices(ids *impl) *impl {
+	if ids.contiguous() {
+		return nil
+	}
+	return m.empty(ids.dtype, ids.Shape())
+}
+
 // IndexRows is table[ids]: the same values, by advanced indexing.
 func (m *Machine) IndexRows(table, ids Tensor) Tensor {
 	if !(given(table, ids) && table.dims >= 1 && int(ids.dims+table.dims) <= maxDims+1) {
@@ -41,6 +49,9 @@ func (m *Machine) rows(op string, table, ids *impl) *impl {
 	copy(size[:], ids.Shape())
 	copy(size[ids.dims:], table.size[1:table.dims])
 	m.sites.op = op
+	if op == "embedding" { // ids.reshape(-1)
+		defer m.drop(m.inOrderIndices(ids))
+	}
 	return m.empty(table.dtype, size[:int(ids.dims)+int(table.dims)-1])
 }
 
@@ -91,8 +102,10 @@ func embeddingBackward(p *pass) {
 	m.sites.op = "embedding_dense_backward"
 	if m.device.CPU {
 		p.give(0, m.empty(p.grad().dtype, p.n.ints[:p.n.n]))
+		m.drop(m.inOrderIndices(p.saved(0)))
 		return
 	}
+	defer m.drop(m.inOrderIndices(p.saved(0)))
 	g := m.inOrderGradient(p.grad(), "embedding_dense_backward")
 	if ids <= 3072 {
 		p.give(0, m.empty(g.dtype, p.n.ints[:p.n.n]))

@@ -278,6 +278,13 @@ func (o *Optimizer) togetherAdamW(ready []int) {
 		second := o.state[i][len(o.state[i])-1]
 		list = append(list, result(o.m.emptyLike(second.dtype, second.impl)))
 	}
+	if o.m.release.addsRootsApart() {
+		var sums []Tensor
+		for _, root := range list {
+			sums = append(sums, result(o.m.emptyLike(root.dtype, root.impl)))
+		}
+		defer o.backwards(sums)
+	}
 	o.backwards(list)
 }
 

@@ -30,6 +30,10 @@ func (r Release) before(major, minor int) bool {
 // What differs between releases, as seen on recorded traces (1.13 on a CPU; 2.6
 // and 2.10 on CUDA) and in the sources between them.
 
+// addsRootsApart: foreach AdamW made its denominators beside the roots in 1.13
+// (torch/optim/adamw.py, _multi_tensor_adamw).
+func (r Release) addsRootsApart() bool { return r.before(2, 0) }
+
 // savesMeanInput: mean over dimensions kept its input in 1.13.
 func (r Release) savesMeanInput() bool { return r.before(2, 0) }
 

@@ -7,9 +7,10 @@ const (
 		" q=attention.self.query k=attention.self.key v=attention.self.value o=attention.output.dense up=intermediate.dense down=output.dense"
 	vitNames = "layers=encoder.layer norms=layernorm_before,layernorm_after" +
 		" q=attention.attention.query k=attention.attention.key v=attention.attention.value o=attention.output.dense up=intermediate.dense down=output.dense"
-	bartNames = "q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=fc1 down=fc2 norms=self_attn_layer_norm,final_layer_norm"
-	bartCross = " norms=self_attn_layer_norm,encoder_attn_layer_norm,final_layer_norm cross=encoder_attn xq=q_proj xk=k_proj xv=v_proj xo=out_proj"
-	t5Names   = "final=final_layer_norm q=layer.0.SelfAttention.q k=layer.0.SelfAttention.k v=layer.0.SelfAttention.v o=layer.0.SelfAttention.o"
+	bertDropout = " hidden_dropout_prob=0.1 attention_probs_dropout_prob=0.1"
+	bartNames   = "q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=fc1 down=fc2 norms=self_attn_layer_norm,final_layer_norm"
+	bartCross   = " norms=self_attn_layer_norm,encoder_attn_layer_norm,final_layer_norm cross=encoder_attn xq=q_proj xk=k_proj xv=v_proj xo=out_proj"
+	t5Names     = "final=final_layer_norm q=layer.0.SelfAttention.q k=layer.0.SelfAttention.k v=layer.0.SelfAttention.v o=layer.0.SelfAttention.o"
 )
 
 // bertEmbeddings is what BERT-like models put before their layers.
@@ -45,7 +46,8 @@ func bertHeads(base, poolerName string, masked []piece) map[string][]piece {
 // encoderFamilies is the families of encoders of text and of images.
 func encoderFamilies() []family {
 	bert := stack{names: bertNames, kind: model.Encoder, norm: model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true,
-		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}, before: bertEmbeddings("hidden")}
+		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}, before: bertEmbeddings("hidden"),
+		text: model.TextEncoder{SelfOutput: true, Activation: "tanh"}}
 	masked := bert
 	masked.heads = bertHeads("bert.", "pooler.dense", []piece{
 		lin(model.RoleHead, "cls.predictions.transform.dense", "hidden", "hidden", "yes"),
@@ -54,6 +56,7 @@ func encoderFamilies() []family {
 	})
 	masked.heads["ForPreTraining"] = append([]piece{pooler("bert.pooler.dense"), classifier("cls.seq_relationship", "2")}, masked.heads["ForMaskedLM"]...)
 	roberta := bert
+	roberta.text.Counted, roberta.text.DropsPooled = true, true
 	roberta.heads = bertHeads("roberta.", "pooler.dense", []piece{
 		lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"),
 		norming(model.RoleNorm, "lm_head.layer_norm", "hidden", "yes"),
@@ -63,8 +66,8 @@ func encoderFamilies() []family {
 		lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels"),
 	}
 	return []family{
-		{types: "bert", classes: "Bert", wrap: "bert.", defaults: "type_vocab_size=2", stacks: []*stack{&masked}},
-		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", wrap: "roberta.", defaults: "type_vocab_size=1",
+		{types: "bert", classes: "Bert", wrap: "bert.", defaults: "type_vocab_size=2" + bertDropout, stacks: []*stack{&masked}},
+		{types: "roberta xlm-roberta camembert", classes: "Roberta XLMRoberta Camembert", wrap: "roberta.", defaults: "type_vocab_size=1" + bertDropout,
 			stacks: []*stack{&roberta}},
 		{types: "albert", classes: "Albert", wrap: "albert.", expects: "down_scale_factor=1 inner_group_num=1",
 			defaults: "type_vocab_size=2 embedding_size=128 num_hidden_groups=1 inner_group_num=1", stacks: []*stack{albert()}},

@@ -13,6 +13,7 @@ func moreEncoders() []family {
 	distil, electra, mpnet := post, post, post
 	distil.names = "embed=embeddings.word_embeddings layers=transformer.layer norms=sa_layer_norm,output_layer_norm" +
 		" q=attention.q_lin k=attention.k_lin v=attention.v_lin o=attention.out_lin up=ffn.lin1 down=ffn.lin2"
+	distil.text.Activation = "relu"
 	distil.before = []piece{
 		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
 		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
@@ -53,7 +54,8 @@ func moreEncoders() []family {
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
 	}
 	return []family{
-		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", ignores: "tie_weights_", rename: map[string]string{keyFFN: "hidden_dim"},
+		{types: "distilbert", classes: "DistilBert", wrap: "distilbert.", ignores: "tie_weights_", defaults: "dropout=0.1 attention_dropout=0.1 seq_classif_dropout=0.2",
+			rename: map[string]string{keyFFN: "hidden_dim", keyDropEmbedding: "dropout"},
 			stacks: []*stack{&distil}},
 		{types: "electra", classes: "Electra", wrap: "electra.", defaults: "type_vocab_size=2 embedding_size=128",
 			stacks: []*stack{&electra}},

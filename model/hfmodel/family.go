@@ -77,6 +77,7 @@ type stack struct {
 	scaled      bool           // embeddings are multiplied by a constant
 	localRotary bool           // layers with a window turn by frequencies of their own
 	residual    model.Residual // "" is pre-norm
+	text        model.TextEncoder
 	noRotary    bool
 	conv1D      bool   // linear layers are stored [in, out], as GPT-2's
 	sparseWord  string // what layer_types calls full attention over chosen positions

@@ -13,6 +13,7 @@ const (
 	keyDropResidual    = "resid_pdrop|residual_dropout|resid_dropout|hidden_dropout|hidden_dropout_prob|dropout|dropout_rate"
 	keyDropAttention   = "attn_pdrop|attention_dropout|attn_dropout|attention_probs_dropout_prob"
 	keyDropFeedForward = "activation_dropout|ffn_dropout"
+	keyDropHead        = "classifier_dropout|seq_classif_dropout|hidden_dropout_prob"
 )
 
 // manner is what the class of a stack does around its tensors.
@@ -23,11 +24,13 @@ func (k *stack) manner(s section) model.Manner {
 		ScaledLogits:    s.has("logits_scaling|logit_scale|dim_model_base"),
 		LocalRotary:     k.localRotary || s.has("rope_local_base_freq"),
 		LogitCap:        s.rate("final_logit_softcapping"),
+		Text:            k.text,
 		Dropout: model.Dropout{
 			Embedding:   s.rate(keyDropEmbedding),
 			Residual:    s.rate(keyDropResidual),
 			Attention:   s.rate(keyDropAttention),
 			FeedForward: s.rate(keyDropFeedForward),
+			Head:        s.rate(keyDropHead),
 		},
 	}
 }

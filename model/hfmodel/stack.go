@@ -123,6 +123,9 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 	name := at.prefix + strings.TrimPrefix(k.slot["layers"], at.strip)
 	index := b.stackOf(name, kind, hidden, count)
 	b.model.Stacks[index].Manner = k.manner(s)
+	if _, own := k.heads[at.use]; own {
+		b.model.Stacks[index].Manner.Use = at.use
+	}
 	var groups int64
 	first := 0
 	if k.repeated != "" {

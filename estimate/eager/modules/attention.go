@@ -114,6 +114,9 @@ func (n *Net) gatedQuery(f *torch.Frame, l *layer, a model.Attention, x torch.Te
 
 // attend is what every query reads of the values: [batch, length, heads, dim].
 func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor {
+	if n.o.Attention == Eager && n.encodesText() {
+		return n.biasedAttention(q, k, v, mask, torch.Tensor{}, n.manner().Dropout.Attention)
+	}
 	if n.o.Attention == Eager || a.Sinks || a.SoftCap > 0 {
 		return n.eagerAttention(a.SoftCap > 0, q, k, v, mask)
 	}

@@ -38,6 +38,8 @@ func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
 		return n.seq2seq(b)
 	case n.vision():
 		return n.classifier(b)
+	case n.encodesText():
+		return n.encoder(b)
 	}
 	return n.causalLM(b)
 }

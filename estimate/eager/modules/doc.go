@@ -9,11 +9,11 @@
 //
 // It is driven by what a layer is, never by the name of a family or of a tensor.
 // [Net.Unsupported] says which models have no program (linear attention, sparse
-// attention, encoders of text, towers beside a decoder and others); what turns
-// out on the way becomes an unknown of the machine.
+// attention, towers beside a decoder and others); what turns out on the way
+// becomes an unknown of the machine.
 // It knows no optimizer, no phase and no workload.
 //
 // The programs are those of transformers 5.24, as recordings of its modules on a
-// CPU show them (oracle/, testdata/eager); what earlier releases did otherwise
-// is a property of [Release].
+// CPU show them (oracle/, testdata/eager). Of earlier releases BERT and RoBERTa
+// alone have one, as transformers 4.27 was recorded ([Options].Earlier).
 package modules

@@ -53,6 +53,17 @@ func (r recorded) flag(name string) bool {
 	return false
 }
 
+// releaseOf is the release of a package that ran.
+func (r recorded) releaseOf(name string) string {
+	words := strings.Fields(r.release)
+	for i := 0; i+1 < len(words); i += 2 {
+		if words[i] == name {
+			return words[i+1]
+		}
+	}
+	return ""
+}
+
 func (r recorded) number(at int) int64 {
 	n, _ := strconv.ParseInt(r.words[at], 10, 64)
 	return n

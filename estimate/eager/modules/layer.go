@@ -89,6 +89,8 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 	case len(l.Mixers) != 1:
 		n.m.Unknown("a layer with other than one mixer has no program here")
 		return f.Return(x)
+	case n.encodesText() && l.normsBehind():
+		return f.Return(n.behind(f, l, x, p))
 	case l.Residual == model.PreNorm && len(l.Norms) == 2 && l.FeedForward != nil:
 		return f.Return(n.preNorm(f, l, x, p))
 	case l.Residual == model.PostNorm && len(l.Norms) == 2 && l.Norms[0].Kind == model.RMSNorm && l.FeedForward != nil:

@@ -52,6 +52,7 @@ type Options struct {
 	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do
 	Keep          int64 // positions whose logits are computed; 0 for all
 	Padded        bool  // the batch has a mask of padding
+	Earlier       bool  // the modules are those of transformers 4.0 to 4.47, which the encoders of text alone have
 	// BeforeLoss is called when the logits are there and their loss is not; nil for
 	// nothing.
 	BeforeLoss func()
@@ -80,6 +81,8 @@ type Net struct {
 	cache       []torch.Tensor // keys and values of the pass that runs
 	frequencies torch.Tensor   // of rotary positions
 	rotary      int64          // elements per head that they turn
+	places      torch.Tensor   // positions, of an encoder of text
+	tokenKinds  torch.Tensor   // kinds of token
 	why         string         // what of an adapter has no program
 	scored      string         // why attention made its scores though fused kernels were asked for
 }
@@ -156,6 +159,7 @@ func (n *Net) buffers() {
 		n.frequencies = n.m.Buffer(dtype.F32, n.rotary/2)
 		n.m.Buffer(dtype.F32, n.rotary/2) // original_inv_freq
 	}
+	n.encoderBuffers()
 }
 
 // rotaryDim is how many elements per head a layer's rotary positions turn.

@@ -44,6 +44,9 @@ func optionsOf(r recorded) modules.Options {
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}
+	if strings.HasPrefix(r.releaseOf("transformers"), "4.") {
+		o.Earlier, o.Reentrant = true, true
+	}
 	adapt(&o, r, format)
 	if a := r.option("attention"); a != "" {
 		o.Attention = modules.Attention(a)
@@ -94,7 +97,8 @@ func simulate(t testing.TB, r recorded) (list []event, unknown string) {
 
 func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event, unknown string) {
 	t.Helper()
-	m := torch.New(torch.Options{Device: torch.CPU()})
+	release, _ := torch.ParseRelease(r.releaseOf("torch"))
+	m := torch.New(torch.Options{Device: torch.CPU(), Release: release})
 	n := modules.New(m, source, optionsOf(r))
 	b := batchOf(m, n, r)
 	if r.option("operation") == "evaluation" {
@@ -130,7 +134,7 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 		fmt.Sscan(d, &target)
 	}
 	if r.option("operation") != "evaluation" {
-		b.Labels = m.Input(dtype.I64, batch, target)
+		b.Labels = m.Input(dtype.I64, n.LabelShape(batch, target)...)
 	} else {
 		b.DecoderIDs = m.Input(dtype.I64, batch, target)
 	}

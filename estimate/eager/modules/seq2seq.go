@@ -232,12 +232,15 @@ func (n *Net) buckets(distance torch.Tensor, bothWays bool) torch.Tensor {
 	return f.Return(bucket)
 }
 
-// biasedAttention is the eager attention with a bias beside the mask.
+// biasedAttention is the eager attention with a bias beside the mask, if there is
+// one, and a softmax in the format of the scores.
 func (n *Net) biasedAttention(q, k, v, mask, bias torch.Tensor, dropout float64) torch.Tensor {
 	m := n.m
 	f := m.Function(&q, &k, &v, &mask, &bias)
 	scores := f.Let(m.Unary(torch.MulScalar, m.Matmul(q, m.Transpose(k, 2, 3))))
-	f.Set(&scores, m.Binary(torch.Add, scores, bias))
+	if bias.Defined() {
+		f.Set(&scores, m.Binary(torch.Add, scores, bias))
+	}
 	if mask.Defined() {
 		f.Set(&scores, m.Binary(torch.Add, scores, mask))
 	}

@@ -26,6 +26,10 @@ func (n *Net) Unsupported() string {
 	}
 	switch {
 	case n.relative(), n.vision():
+	case n.encodesText():
+		if why := n.lacksEncoding(); why != "" {
+			return why
+		}
 	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
 		return "models of several stacks have no program here but T5"
 	case n.stacks[0].Kind != model.Decoder:
