@@ -54,7 +54,7 @@ func decoderFamilies() []family {
 			ffn: dense{bias: "mlp_bias"}}}},
 		{types: "minicpm", classes: "MiniCPM", stacks: []*stack{{names: llamaNames + " router=mlp.gate experts=mlp.experts e_gate=w1 e_up=w3 e_down=w2", tied: true, attn: attentionBias("attention_bias"),
 			experts: &experts{}}}},
-		{types: "internlm", classes: "InternLM", stacks: []*stack{{names: llamaNames, attn: attentionBias("bias=true"),
+		{types: "internlm PanguEmbedded", classes: "InternLM PanguEmbedded", stacks: []*stack{{names: llamaNames, attn: attentionBias("bias=true"),
 			layer: []piece{rotaryBuffer("self_attn.rotary_emb.inv_freq", "hidden/heads/2")}}}},
 		{types: "internlm3", classes: "InternLM3", stacks: []*stack{{names: llamaNames, attn: attention{bias: "qkv_bias", outBias: "bias"},
 			ffn: dense{bias: "bias"}}}},

@@ -77,6 +77,7 @@ func goldens() []golden {
 		{"gemma3n_e4b_text", 6_866_696_688, 13_733_393_376, "parameters: general.parameter_count of Ollama's gemma3n:e4b"},
 		{"wav2vec2_base", 94_396_320, 188_792_640, built},
 		{"yolos_tiny", 6_488_736, 25_954_944, built},
+		{"openpangu_7b", 8_030_887_936, 16_061_784_576, index},
 		{"arcee", 4_022_766_080, 8_045_532_160, built},
 		{"qwen_vl_gptq", 9_656_935_168, 9_731_786_240, index},
 	}
