@@ -136,7 +136,7 @@ const (
 		" num_image_tokens query_num ignore_index tokens_per_second window_size fullatt_block_indexes chunk_size_feed_forward" +
 		" force_bos_token_to_be_generated offset_alibi skip_bias_add post_layer_norm apply_residual_connection_post_layernorm" +
 		" alibi_bias_max suppress_tokens begin_suppress_tokens mrope_section min_dynamic_patch max_dynamic_patch force_image_size select_layer" +
-		" image_grid_pinpoints attention_multiplier embedding_multiplier logits_scaling residual_multiplier scale_emb dim_model_base scale_depth" +
+		" image_grid_pinpoints attention_multiplier embedding_multiplier logits_scaling residual_multiplier scale_emb dim_model_base scale_depth mup_denominator" +
 		" pruned_heads classifier_dropout_prob gradient_clipping is_gated_act relative_attention_max_distance encoder_stride" +
 		" faster_token_stride pos_skipping_range candidate_resolutions pooling_kernel_size attention_context_left attention_context_right" +
 		" attention_invalid_logits_value attention_logit_cap residual_weight forced_decoder_ids _num_labels pooler_fc_size" +
