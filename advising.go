@@ -12,6 +12,7 @@ import (
 	"floodmark/advice"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/estimate/llamacpp"
 	"floodmark/fit"
 	"floodmark/model"
 	"floodmark/record"
@@ -215,9 +216,13 @@ func (p *Prediction) changes(ctx context.Context, field string) ([]changed, erro
 func (p *Prediction) values(field string) []string {
 	w := p.Request.Workload
 	plain := p.Engine.Name() == "eager"
+	_, scores := p.Engine.(llamacpp.Engine)
 	narrow := "fp8"
-	if plain {
+	switch {
+	case plain:
 		narrow = "int8" // transformers' quantised caches hold whole numbers
+	case scores:
+		narrow = "q8_0"
 	}
 	switch {
 	case field == weightsSetting && w.Training != nil && w.Operation != workload.Evaluation && w.Operation != workload.Export:
@@ -228,7 +233,7 @@ func (p *Prediction) values(field string) []string {
 		return []string{narrow}
 	case field == cacheSetting && plain && w.Cache != workload.Offloaded:
 		return []string{string(workload.Offloaded)}
-	case field == attentionSetting && plain && !slices.Contains(w.Features, workload.FlashAttention):
+	case field == attentionSetting && (plain || scores) && !slices.Contains(w.Features, workload.FlashAttention):
 		return []string{"flash"}
 	case field == recurrenceSetting && plain && !slices.Contains(w.Features, workload.RecurrentKernels):
 		return []string{"kernels"}

@@ -12,6 +12,7 @@ import (
 	"floodmark/device"
 	"floodmark/estimate"
 	"floodmark/estimate/eager"
+	"floodmark/estimate/llamacpp"
 	"floodmark/estimate/training"
 	"floodmark/estimate/vllm"
 	"floodmark/fit"
@@ -140,29 +141,38 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 // Engines lists the names of engines that a workload may give. What serves
 // models by rules of its own is taken for serving in general, with a warning.
 func Engines() []string {
-	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "serving", "vllm", "sglang", "tensorrt_llm", "tgi"}
+	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
 }
 
 // engine is the one that the workload names, else plain PyTorch.
 func engine(w workload.Workload) (estimate.Engine, error) {
+	if e, serves := server(w.Engine.Name); serves {
+		if trains(w.Operation) {
+			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
+		}
+		return e, nil
+	}
 	switch w.Engine.Name {
 	case "", "eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq":
 		if trains(w.Operation) {
 			return training.Engine{}, nil
 		}
 		return eager.Engine{}, nil
-	case "serving", "sglang", "tensorrt_llm", "tgi":
-		if trains(w.Operation) {
-			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
-		}
-		return eager.Serving{}, nil
-	case "vllm":
-		if trains(w.Operation) {
-			return nil, &SettingsError{fmt.Errorf("the engine %q serves models, and the operation is %s", w.Engine.Name, w.Operation)}
-		}
-		return vllm.Engine{}, nil
 	}
 	return nil, &SettingsError{fmt.Errorf("the engine %q is not known; known are %s", w.Engine.Name, strings.Join(Engines(), ", "))}
+}
+
+// server is the engine of a name that serves models, which none of them trains.
+func server(name string) (estimate.Engine, bool) {
+	switch name {
+	case "serving", "sglang", "tensorrt_llm", "tgi":
+		return eager.Serving{}, true
+	case "llama.cpp", "ollama":
+		return llamacpp.Engine{Ollama: name == "ollama"}, true
+	case "vllm":
+		return vllm.Engine{}, true
+	}
+	return nil, false
 }
 
 // checked refuses lengths that contradict each other.

@@ -80,17 +80,7 @@ func shareWindow(s *estimate.Share, m estimate.Memory) window {
 	return w
 }
 
-func between(f account.Figure) string {
-	most, known := f.High()
-	low := bytesize.Format(f.Low(), bytesize.GiB)
-	switch {
-	case !known:
-		return "at least " + low
-	case most-f.Low() < 1<<20:
-		return low
-	}
-	return low + " to " + bytesize.Format(most, bytesize.GiB)
-}
+func between(f account.Figure) string { return f.In(bytesize.GiB) }
 
 // thousandths of the card: up for a least share, down for a most.
 func up(bytes, total int64) float64   { return math.Ceil(1000*float64(bytes)/float64(total)) / 1000 }

@@ -92,6 +92,21 @@ func (f Figure) Status() Status {
 	return StatusCounted
 }
 
+// In says the bytes in a unit: one size where both ends look alike, "unknown"
+// without a high, "at least" what is known of it where that is more than nothing.
+func (f Figure) In(unit bytesize.Unit) string {
+	low := bytesize.Format(f.low, unit)
+	switch {
+	case !f.bounded && f.low == 0:
+		return "unknown"
+	case !f.bounded:
+		return "at least " + low
+	case bytesize.Format(f.high, unit) == low:
+		return low
+	}
+	return low + " to " + bytesize.Format(f.high, unit)
+}
+
 // As is the same interval with another provenance.
 func (f Figure) As(p Provenance) Figure {
 	f.Provenance = p

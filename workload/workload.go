@@ -146,6 +146,8 @@ const (
 	CUDAGraphs    Feature = "cuda_graphs"
 	// FlashAttention is attention in kernels that make no scores.
 	FlashAttention Feature = "flash_attention"
+	// NoFlashAttention is attention that makes the scores of all pairs of positions.
+	NoFlashAttention Feature = "no_flash_attention"
 	// RecurrentKernels is recurrent layers in kernels (mamba-ssm, causal-conv1d,
 	// flash-linear-attention) and not in the reference code of their class.
 	RecurrentKernels Feature = "recurrent_kernels"
@@ -153,7 +155,7 @@ const (
 
 // Features lists every feature.
 func Features() []Feature {
-	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, RecurrentKernels}
+	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels}
 }
 
 // Adapter is one adapter beside the model.

@@ -35,7 +35,7 @@ func scores(in estimate.Input) scoring {
 	switch {
 	case declares(in.Workload, workload.FlashAttention):
 		return noScores
-	case (sinks || since == "never") && plain:
+	case declares(in.Workload, workload.NoFlashAttention), (sinks || since == "never") && plain:
 		return certainScores
 	case sinks || softCap || !known || since == "never":
 		return maybeScores

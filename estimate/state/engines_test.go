@@ -167,7 +167,7 @@ func TestEngineLogs(t *testing.T) {
 func notModelled() map[string]string {
 	return map[string]string{
 		"weights": "the weight file is not in the row", "model": "the weight file is not in the row", "engine": "the engine file is not in the row",
-		"compute": "llama.cpp's compute buffer", "output": "llama.cpp's output buffer", "host": "main memory", "cuda_context": "outside the allocator",
+		"compute": "a compute buffer, scored in estimate/llamacpp", "output": "llama.cpp's output buffer", "host": "main memory", "cuda_context": "outside the allocator",
 		"avail": "a reading of the card", "free": "a reading of the card", "total": "a reading of the card", "nvidia_smi": "a reading of the card", "after_context": "a reading of the card",
 		"available": "a reading of the card", "peak": "a reading of the card", "vram": "a reading of the card", "failed_alloc": "llama.cpp's compute buffer",
 		"min_fraction": "no bytes", "mamba_slots": "given, not predicted", "kv_tokens": "given, not predicted", "full_tokens": "given, not predicted", "swa_tokens": "given, not predicted",

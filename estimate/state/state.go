@@ -1,7 +1,10 @@
 package state
 
 import (
+	"fmt"
+
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/model"
 	"floodmark/parallel"
@@ -121,4 +124,10 @@ func (s *State) offload(widest account.Figure) {
 	s.Host = account.Between(max(0, s.Reserved.Low()-two), high, host)
 	s.Payload = account.Between(min(widest.Low(), s.Payload.Low()), two, p)
 	s.Reserved = account.Between(widest.Low(), two, p)
+}
+
+// Two says payload and reservation of a cache as the two numbers that they are.
+func Two(payload, reserved account.Figure, sequences, positions int64) string {
+	return fmt.Sprintf("the payload of %s × %s positions is %s, and the engine reserves %s for it",
+		bytesize.Group(sequences), bytesize.Group(positions), payload.In(bytesize.GiB), reserved.In(bytesize.GiB))
 }

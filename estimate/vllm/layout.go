@@ -266,16 +266,7 @@ func (l *layout) sumOf() string {
 	return text + " leaves " + span(r.available)
 }
 
-func span(f account.Figure) string {
-	most, known := f.High()
-	switch {
-	case !known:
-		return "unknown"
-	case most-f.Low() < gib100/2:
-		return show(f.Low())
-	}
-	return show(f.Low()) + " to " + show(most)
-}
+func span(f account.Figure) string { return f.In(bytesize.GiB) }
 
 func high(f account.Figure) int64 {
 	n, _ := f.High()

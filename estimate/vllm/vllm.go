@@ -57,6 +57,9 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	if note, long := l.longPrompt(holds); long {
 		l.tl.Warnings = append(l.tl.Warnings, note)
 	}
+	if note, two := l.payload(); two {
+		l.tl.Warnings = append(l.tl.Warnings, note)
+	}
 	return estimate.Result{Timeline: l.tl, Capacity: holds, Checks: l.checks(), Totals: l.totals(), Share: l.share()}, nil
 }
 

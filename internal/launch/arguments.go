@@ -25,6 +25,7 @@ type arguments struct {
 	lora                   bool
 	speculative            map[string]any
 	open                   []string
+	features               []workload.Feature
 	warnings               []account.Warning
 }
 

@@ -24,7 +24,7 @@ type Error struct{ Msg, Hint string }
 // Error is the message.
 func (e *Error) Error() string { return e.Msg }
 
-const hint = "give the whole command: vllm serve MODEL …, python -m vllm.entrypoints.openai.api_server --model MODEL …, or docker run … vllm/vllm-openai:v0.19.0 --model MODEL …"
+const hint = "give the whole command: vllm serve MODEL …, python -m vllm.entrypoints.openai.api_server --model MODEL …, docker run … vllm/vllm-openai:v0.19.0 --model MODEL …, or llama-server -m FILE …"
 
 // mostWords bounds a command line.
 const mostWords = 4096
@@ -47,6 +47,7 @@ type reader struct {
 	environment map[string]string
 	version     string
 	devices     int
+	llama       bool // the arguments are those of llama-server
 }
 
 // program finds the engine's own arguments behind what starts it.
@@ -66,6 +67,9 @@ func (r *reader) program(words []string) ([]string, error) {
 		return words[2:], nil
 	case name == "vllm":
 		return nil, &Error{Msg: "of the engine's commands serve is read: " + strings.Join(words[:min(2, len(words))], " "), Hint: hint}
+	case name == "llama-server" || name == "llama-server.exe":
+		r.llama = true
+		return words[1:], nil
 	case strings.HasPrefix(name, "python"):
 		return r.python(words[1:])
 	case strings.HasPrefix(words[0], "-"):
@@ -171,6 +175,10 @@ var tag = regexp.MustCompile(`^v?\d+\.\d+(\.\d+)?`)
 
 // image reads an image's name and what it is told; the tag is the version.
 func (r *reader) image(name string, words []string) ([]string, error) {
+	if strings.Contains(name, "llama.cpp") {
+		r.llama = true
+		return words, nil
+	}
 	if !strings.Contains(name, "vllm") {
 		return nil, &Error{Msg: fmt.Sprintf("the image %.80q is none of an engine that is known here", name), Hint: hint}
 	}
@@ -188,6 +196,9 @@ func (r *reader) image(name string, words []string) ([]string, error) {
 
 // finish reads the engine's arguments.
 func (r *reader) finish(words []string) (*Command, error) {
+	if r.llama {
+		return r.finishLlama(words)
+	}
 	a := &arguments{budget: &workload.Budget{}, serving: &workload.Serving{}}
 	if err := a.read(words); err != nil {
 		return nil, err

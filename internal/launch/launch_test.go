@@ -52,6 +52,15 @@ func TestParse(t *testing.T) {
 			return b.AdapterSlots == 4 && b.AdapterRank == 64
 		}},
 		{"adapters are not enabled", "vllm serve m --max-loras 4", func(c *Command) bool { return c.Workload.Serving.Budget.AdapterSlots == 0 }},
+		{"llama.cpp's server, whose slots share the context", "./build/bin/llama-server -m m.gguf -c 65536 -np 2 -ub 1024 -ctk q8_0 -ctv q8_0 -fa -ngl 99 -t -1", func(c *Command) bool {
+			s := c.Workload.Serving
+			return c.Workload.Engine.Name == "llama.cpp" && c.Model == "m.gguf" && s.MaxLength == 32768 && s.MaxRequests == 2 && s.Budget.BatchedTokens == 1024 &&
+				c.Workload.Precision.Cache == dtype.Q8_0 && len(c.Workload.Open) == 0 && c.Workload.Features[0] == workload.FlashAttention
+		}},
+		{"its container, without flash attention", "docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m /models/m.gguf -c 8192 -np 1 --flash-attn off", func(c *Command) bool {
+			return c.Workload.Engine.Name == "llama.cpp" && c.Workload.Features[0] == workload.NoFlashAttention && c.Workload.Serving.MaxLength == 8192
+		}},
+		{"what it leaves in main memory is not modelled", "llama-server -m m.gguf -ngl 20 -ot exps=CPU --mmproj p.gguf -md d.gguf -np 1", func(c *Command) bool { return len(c.Workload.Open) == 4 }},
 		{"no images", `vllm serve m --limit-mm-per-prompt {"image":0,"video":0}`, func(c *Command) bool {
 			n := c.Workload.Serving.Budget.MediaItems
 			return n != nil && *n == 0
