@@ -142,6 +142,9 @@ const (
 	TermKVCache              TermID = "kv_cache"
 	TermRecurrentState       TermID = "recurrent_state"
 	TermCommunication        TermID = "communication"
+	TermGatheredParameters   TermID = "gathered_parameters"   // of other ranks, while they are used
+	TermBuckets              TermID = "communication_buckets" // through which ranks exchange gradients and parameters
+	TermOffloadedStates      TermID = "offloaded_states"      // in main memory
 	TermWorkspace            TermID = "workspace"
 	TermInput                TermID = "input"
 	TermGraphPools           TermID = "graph_pools"

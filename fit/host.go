@@ -13,19 +13,25 @@ func HostNeed(accounts []account.Account, id account.PhaseID) (account.Figure, b
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Host}
 	found := false
 	for _, a := range accounts {
-		for _, phase := range a.Phases {
-			if phase.ID != id {
-				continue
-			}
-			for _, peak := range phase.Peaks {
-				if peak.Figure.Scope == account.Host {
-					found = true
-					held = append(held, peak.Figure.Times(int64(len(a.Ranks))))
-				}
-			}
+		if peaks := hostPeaks(a, id); len(peaks) > 0 {
+			found = true
+			held = append(held, account.Highest(p, peaks...).Times(int64(len(a.Ranks))))
 		}
 	}
 	return account.Sum(p, held...), found
+}
+
+// hostPeaks is what one rank puts into main memory in each step of a phase.
+func hostPeaks(a account.Account, id account.PhaseID) []account.Figure {
+	var peaks []account.Figure
+	for _, phase := range a.Phases {
+		for _, peak := range phase.Peaks {
+			if phase.ID == id && peak.Figure.Scope == account.Host {
+				peaks = append(peaks, peak.Figure)
+			}
+		}
+	}
+	return peaks
 }
 
 // DecideHost answers for main memory: what the ranks put there against what may

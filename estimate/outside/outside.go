@@ -106,6 +106,12 @@ func CommunicatorsOver(arch string, link Link, mesh workload.Mesh, experts bool)
 	return sum
 }
 
+// Replicas is the communicator through which data-parallel ranks exchange
+// gradients, and parameters where they divide them.
+func Replicas(arch string, link Link) account.Figure {
+	return CommunicatorsOver(arch, link, workload.Mesh{TensorParallel: 2}, false)
+}
+
 // bounded reports a link that is no faster than the switches of H100.
 func bounded(arch string, link Link) bool {
 	switch arch {

@@ -23,6 +23,9 @@ const (
 	mergeFormula     = "training.merge"
 	resumeFormula    = "training.resume"
 	operatorFormula  = "training.operators"
+	bucketFormula    = "sharding.buckets"
+	gatherFormula    = "sharding.gathered"
+	offloadFormula   = "sharding.offloaded"
 	pagedFormula     = "optimizer.paged"
 	momentsFormula   = "optimizer.moments"
 	blockFormula     = "optimizer.blockwise"
@@ -33,6 +36,7 @@ const (
 	pytorch      = "https://github.com/pytorch/pytorch/blob/v2.9.0/torch/"
 	bitsandbytes = "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.49.0/bitsandbytes/optim/optimizer.py"
 	transformers = "https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/"
+	deepspeed    = "https://github.com/deepspeedai/DeepSpeed/blob/v0.19.2/deepspeed/runtime/zero/"
 	peft         = "https://github.com/huggingface/peft/blob/v0.18.0/src/peft/"
 )
 
@@ -93,6 +97,12 @@ func rules() []account.Formula {
 			Source: peft + "tuners/lora/layer.py", Worked: "[14336, 4096] in 32 bits is 234,881,024 bytes, twice"},
 		{ID: resumeFormula, Short: "the states once more, while they are taken over", Rule: "states that are read onto the device, nothing to a whole copy beside those that the optimizer holds",
 			Source: pytorch + "optim/optimizer.py", Worked: "two moments of 1,235,814,400 in BF16: up to 4,943,257,600 bytes"},
+		{ID: bucketFormula, Short: "buffers through which ranks exchange gradients", Rule: "DDP: the gradients again, in buckets of 25 MiB; DeepSpeed: reduce_bucket_size elements, twice where it overlaps; FSDP: the padded gradients of a unit and the part of the rank",
+			Source: "https://github.com/pytorch/pytorch/blob/v2.9.0/torch/nn/parallel/distributed.py", Worked: "500,000,000 elements in BF16 are 1,000,000,000 bytes"},
+		{ID: gatherFormula, Short: "whole parameters of a unit, while it runs", Rule: "Σ parameters of the units that are gathered at once, padding included; twice where they are copied out of what the ranks sent",
+			Source: pytorch + "distributed/fsdp/_fully_shard/_fsdp_collectives.py", Worked: "a layer of 218,112,000 elements in BF16: 436,224,000 bytes, and as much on its way"},
+		{ID: offloadFormula, Short: "what lives in main memory", Rule: "Σ parts that are offloaded: parameters, gradients, master copies and moments in their formats",
+			Source: deepspeed + "offload_config.py", Worked: "7,000,000,000 × 16 bytes over 8 ranks are 14,000,000,000 bytes on each"},
 		{ID: momentsFormula, Short: "trained elements × format of each moment", Rule: "Σ trained tensors: elements × bytes of the format, for each moment; born in the first step",
 			Source: pytorch + "optim/adam.py", Worked: "AdamW: 2 × 1,235,814,400 × 2 = 4,943,257,600 bytes"},
 		{ID: blockFormula, Short: "8 bits and a maximum for 256; small tensors 32 bits", Rule: "Σ trained tensors, for each state: 1 byte an element and 4 for each 256, tensors below 4,096 elements 4 bytes an element; two tables of 1,024 bytes",

@@ -18,11 +18,10 @@ func (j *job) load() (fault error) {
 		} else {
 			j.loading()
 		}
-		j.tuned = j.trained()
-		for _, p := range j.tuned {
-			if p.weight == none && !p.tensor.Defined() {
-				p.tensor = j.machine.Adapter(p.format, p.shape...)
-			}
+		if j.division != nil {
+			j.tuned = j.division.hold()
+		} else {
+			j.tuned = j.trained()
 		}
 		j.masters()
 	})
@@ -60,11 +59,15 @@ func (j *job) weights() {
 		t := j.in.Model.Tensors[local.Tensor]
 		term := j.weightsTerm(t.Role.Category())
 		p := newParameter(t.Name, t.Role, local.Shape, t.Stored, term)
-		p.packed = j.packed(t)
+		p.packed, p.part = j.packed(t), j.partOf(local.Tensor)
+		p.trained = j.trains() && j.train.Tuning == nil && p.role.Category() == account.CategoryParameter
 		figure := local.Bytes(t)
 		switch bytes, exact := figure.IsExact(); {
 		case j.has(workload.WeightOffload):
 			j.bound(term, 0, last, account.Unknown("how many of the weights are offloaded is not modelled", j.tl.Terms[term].Provenance))
+		case exact && j.gathers() && p.role.Category() == account.CategoryParameter:
+			j.absent(p, bytes, j.casts(t))
+			most = max(most, bytes)
 		case exact && j.isTensor(p):
 			p.tensor = j.machine.Parameter(p.format, j.trains() && j.train.Tuning == nil, p.shape...)
 			most = max(most, bytes)
@@ -109,7 +112,7 @@ func (j *job) isTensor(p *parameter) bool {
 // prepare casts what is not packed from 16 to 32 bits, one tensor at a time
 // (prepare_model_for_kbit_training of PEFT).
 func (j *job) prepare() {
-	if j.train.Tuning == nil || !j.train.Tuning.Prepared {
+	if j.train.Tuning == nil || !j.train.Tuning.Prepared || j.gathers() {
 		return
 	}
 	for _, p := range j.held {
@@ -130,12 +133,14 @@ func (j *job) casts(t model.Tensor) bool {
 // masters is the copies that a mixed-precision optimizer updates in place of the
 // parameters.
 func (j *job) masters() {
+	if s := j.sharing(); j.deepSpeed() || s != nil && s.offloads(workload.OffloadParameters) {
+		return // its parts are copied when they are made, or where they are offloaded to
+	}
 	for _, p := range j.tuned {
 		f := j.formatsOf(p)
 		if !f.master.Declared || f.master.None() || j.train.Tuning != nil {
 			continue
 		}
-		term := j.term(account.TermMasterCopy, account.CategoryMasterCopy, requested(masterFormula))
-		p.master = j.born(term, p.in(f.master.Format))
+		p.master = j.born(j.masterTerm(), p.in(f.master.Format))
 	}
 }

@@ -64,7 +64,7 @@ func (j *job) program() error {
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && (j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing),
-		Weight:     h.weight, Adapter: h.adapter,
+		Weight:     h.weight, Adapter: h.adapter, Around: j.around(),
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
 	if why := j.ops.net.Unsupported(); why != "" {
@@ -77,7 +77,7 @@ func (j *job) program() error {
 			name, role = base.Tensors[p.Of[0]].Name, base.Tensors[p.Of[0]].Role
 		}
 		own := newParameter(name, role, p.Shape(), p.Dtype(), j.weightsTerm(account.CategoryParameter))
-		own.tensor, own.trained, own.packed = p.Tensor, p.Trained, h.isPacked(name)
+		own.tensor, own.trained, own.packed, own.part = p.Tensor, p.Trained, h.isPacked(name), p.Part
 		j.held = append(j.held, own)
 	}
 	return nil
@@ -152,11 +152,16 @@ func (h *holding) weight(t model.Tensor) modules.Weight {
 	case h.j.casts(own):
 		w.Format = dtype.F32
 	}
+	w.Absent = h.j.gathers() && t.Role.Category() == account.CategoryParameter
+	if w.Absent && !w.Packed {
+		w.Format = h.j.gatheredFormat(w.Format)
+	}
 	return w
 }
 
 func (h *holding) adapter(t model.Tensor) (modules.Adapter, bool) {
 	a, has := h.tuned[t.Name]
+	a.Format = h.j.gatheredFormat(a.Format)
 	return a, has
 }
 

@@ -20,6 +20,7 @@ type parameter struct {
 	term     uint32
 	packed   bool
 	trained  bool
+	part     int          // the layer that it is in, or modules.Outside
 	tensor   torch.Tensor // on the machine; None where it is bytes alone
 
 	weight, gradient, master uint32
@@ -70,6 +71,9 @@ func (j *job) formatsOf(p *parameter) formats {
 		f.gradient = own
 	}
 	f.updated = own
+	if j.deepSpeed() {
+		f.updated = workload.In(dtype.F32) // whatever the parameters are kept in
+	}
 	if f.master.Declared && !f.master.None() {
 		f.updated = f.master
 	}
@@ -119,7 +123,14 @@ func (j *job) adapter() []*parameter {
 			f = own
 		}
 		for _, shape := range m.Shapes {
-			list = append(list, newParameter(m.Module, j.in.Model.Tensors[m.Tensor].Role, shape, f, term))
+			p := newParameter(m.Module, j.in.Model.Tensors[m.Tensor].Role, shape, f, term)
+			p.trained, p.part = true, j.partOf(m.Tensor)
+			if j.gathers() {
+				p.tensor = j.machine.Absent(j.gatheredFormat(f), true, shape...)
+			} else {
+				p.tensor = j.machine.Adapter(f, shape...)
+			}
+			list = append(list, p)
 		}
 	}
 	return list

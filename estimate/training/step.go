@@ -77,14 +77,17 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		}
 		j.microSpan(account.PhaseForward, n, micro, j.forward)
 		j.microSpan(account.PhaseBackward, n, micro, func() {
-			j.machine.Backward(j.ops.loss)
+			j.backward()
 			j.gradientsApart()
 		})
 		return
 	}
 	from := len(j.tl.Phases)
 	var cached []uint32
-	j.microSpan(account.PhaseForward, n, micro, func() { cached = j.autocast() })
+	j.microSpan(account.PhaseForward, n, micro, func() {
+		j.passThrough()
+		cached = j.autocast()
+	})
 	j.microSpan(account.PhaseLoss, n, micro, func() { j.free(cached...) })
 	j.microSpan(account.PhaseBackward, n, micro, func() {
 		if makes {
@@ -222,7 +225,9 @@ func (j *job) optimizerStep(n int) {
 		return
 	}
 	j.span(account.PhaseOptimizerStep, n, func() {
-		j.update(j.tuned, n == 1)
+		if j.division == nil || !j.division.step(j.tuned, n == 1) {
+			j.update(j.tuned, n == 1)
+		}
 		if j.train.Reset != workload.SetToZero {
 			for _, p := range j.tuned {
 				j.release(p)
@@ -269,8 +274,10 @@ func (j *job) why() string {
 		return "the operators of weights that are packed in this way are not modelled"
 	case j.train.InBackward:
 		return "a step inside backward is not modelled beside operators"
-	case j.in.Plan.Mesh.Ranks() > 1:
-		return "the operators of several ranks are not modelled by this engine"
+	case j.sharing().unshared() != "":
+		return j.sharing().unshared()
+	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel:
+		return "the operators of layers, experts and contexts that ranks divide are not modelled by this engine"
 	case len(j.in.Model.Unknown) > 0:
 		return "the model is not understood: " + j.in.Model.Unknown[0].Field
 	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing:
@@ -299,7 +306,10 @@ func (j *job) notes() {
 	if j.ops != nil && j.ops.net.Scored() != "" {
 		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored()+", so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused")
 	}
-	if o := j.train.Optimizer; o.Implementation == "" && (o.Name == workload.AdamW || o.Name == workload.SGD) {
+	if j.division != nil && j.train.Sharding == nil {
+		j.warn("sharding_assumed", "how data-parallel ranks divide what training keeps was not declared: DistributedDataParallel is assumed, where each holds all of it")
+	}
+	if o := j.train.Optimizer; o.Implementation == "" && !j.deepSpeed() && (o.Name == workload.AdamW || o.Name == workload.SGD) {
 		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
 	}
 	if j.train.Tuning != nil && j.train.Tuning.Format == dtype.Unknown {

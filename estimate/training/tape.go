@@ -38,6 +38,10 @@ func ruleOf(id account.TermID) string {
 		return gradientFormula
 	case account.TermMasterCopy:
 		return masterFormula
+	case account.TermGatheredParameters:
+		return gatherFormula
+	case account.TermBuckets:
+		return bucketFormula
 	case account.TermInput:
 		return inputFormula
 	}

@@ -85,6 +85,8 @@ type job struct {
 	optimizers map[*parameter]*torch.Optimizer
 	without    string // why no operators are run, where that is known before
 	tables     int    // of 8-bit states, which are made once
+	// division is how ranks share the states; nil where one holds everything.
+	division division
 	// caches says that the allocator may cache what is not predicted.
 	caches bool
 }
@@ -96,6 +98,7 @@ func newJob(in estimate.Input) *job {
 	}
 	j.machine = j.newMachine()
 	j.tape = newTape(j.machine, in.Plan.Ranks)
+	j.division = j.newDivision()
 	return j
 }
 
@@ -162,7 +165,7 @@ func refuse(format string, args ...any) error {
 func (j *job) surroundings() {
 	arch := j.in.Memory.Arch
 	j.keep(account.TermContext, account.CategoryContext, outside.Context(arch))
-	j.keep(account.TermCommunication, account.CategoryCommunication, j.communication())
+	j.keep(account.TermCommunication, account.CategoryCommunication, j.talks())
 	graphs := account.Zero("no CUDA graph is captured: none was declared", account.Provenance{Origin: account.Calculated, Scope: account.Process})
 	if j.has(workload.CUDAGraphs) || j.has(workload.TorchCompile) {
 		graphs = account.Unknown("what graphs of a training step hold in their pools is not modelled", graphs.Provenance)
@@ -172,15 +175,6 @@ func (j *job) surroundings() {
 		j.keep(account.TermOtherProcesses, account.CategoryOther, account.Unknown(
 			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
 	}
-}
-
-// communication is nothing on one rank, and unknown on more.
-func (j *job) communication() account.Figure {
-	p := account.Provenance{Origin: account.Calculated, Scope: account.Process}
-	if j.in.Plan.Mesh.Ranks() > 1 {
-		return account.Unknown("buckets, gathered parameters and communicators of training on several ranks are not modelled by this engine", p)
-	}
-	return account.Zero("one rank has nobody to talk to", p)
 }
 
 func (j *job) has(f workload.Feature) bool { return slices.Contains(j.in.Workload.Features, f) }

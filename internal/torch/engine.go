@@ -162,6 +162,9 @@ func (e *engine) evaluate(n *node) {
 	if n.leaf != nil {
 		m.sites.node = n.name
 		m.accumulateGrad(n.leaf, in[0])
+		if run := m.accumulated[n.leaf]; run != nil && in[0] != nil {
+			run()
+		}
 		m.unlink(n)
 		return
 	}
@@ -171,6 +174,7 @@ func (e *engine) evaluate(n *node) {
 		p.out = make([]*impl, len(n.next))
 	}
 	m.sites.node = n.name
+	m.runHooks(n)
 	packed := n.program != nil && len(n.saved) > 0
 	if packed {
 		m.unpack(n)

@@ -183,6 +183,7 @@ func (m *Machine) unlink(n *node) {
 			last.leaf.acc = nil
 			m.release1(last.leaf)
 		}
+		delete(m.hooks, last)
 		m.nodes.give(last)
 	}
 }

@@ -49,7 +49,11 @@ type Machine struct {
 	running   int        // backwards that run, one within another
 	retaining bool       // the next one leaves its graph as it is
 
-	sites    sites
+	sites sites
+	// hooks wait for the gradients of nodes' outputs, accumulated for those of leaves.
+	hooks       map[*node][]func()
+	accumulated map[*impl]func()
+
 	deleting []*node // references of graphs that are being taken down
 	impls    slab[impl]
 	storages slab[storage]

@@ -22,6 +22,8 @@ const (
 	termInput
 	termKVCache
 	termWorkspace
+	termGathered
+	termBuckets
 	termCount
 )
 
@@ -49,6 +51,10 @@ func (t term) words() (account.TermID, account.Category) {
 		return account.TermInput, account.CategoryInput
 	case termKVCache:
 		return account.TermKVCache, account.CategoryKVCache
+	case termGathered:
+		return account.TermGatheredParameters, account.CategoryCommunication
+	case termBuckets:
+		return account.TermBuckets, account.CategoryCommunication
 	case termWorkspace:
 		return account.TermWorkspace, account.CategoryWorkspace
 	}

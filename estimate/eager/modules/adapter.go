@@ -22,13 +22,13 @@ type lowRank struct {
 	in                  int64
 }
 
-func (n *Net) lowRank(a Adapter, shape []int64) *lowRank {
+func (n *Net) lowRank(a Adapter, w Weight, shape []int64) *lowRank {
 	r := &lowRank{Adapter: a, in: shape[1]}
-	r.down = n.m.Adapter(a.Format, a.Rank, shape[1])
-	r.up = n.m.Adapter(a.Format, shape[0], a.Rank)
+	r.down = n.beside(w, a.Format, a.Rank, shape[1])
+	r.up = n.beside(w, a.Format, shape[0], a.Rank)
 	n.parameters = append(n.parameters, Parameter{Tensor: r.down, Trained: true}, Parameter{Tensor: r.up, Trained: true})
 	if a.DoRA {
-		r.magnitude = n.m.Adapter(a.Format, shape[0])
+		r.magnitude = n.beside(w, a.Format, shape[0])
 		n.parameters = append(n.parameters, Parameter{Tensor: r.magnitude, Trained: true})
 	}
 	return r
@@ -41,7 +41,7 @@ func (n *Net) lowRank(a Adapter, shape []int64) *lowRank {
 func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
 	elements, _ := t.Parameters()
 	p := &torch.Packed{Shape: shape, Format: w.Format, Block: packedBlock, Nested: w.Nested}
-	p.Weight = n.m.Parameter(dtype.U8, false, (elements+1)/2, 1)
+	p.Weight = n.weight(Weight{Format: dtype.U8, Absent: w.Absent}, false, []int64{(elements + 1) / 2, 1})
 	blocks := (elements + packedBlock - 1) / packedBlock
 	n.m.Scales(dtype.F32, packedTable)
 	if w.Nested {

@@ -47,6 +47,7 @@ func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
 // causalLM is LlamaForCausalLM and its like.
 func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	m := n.m
+	n.begins()
 	f := m.Module("", &b.IDs)
 	s := n.stacks[0]
 	last := f.Let(n.decoder(s, b))
@@ -58,7 +59,22 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 		}
 		loss = f.Let(n.causalLoss(logits, b.Labels))
 	}
+	n.ends(logits)
 	return f.Return2(logits, loss)
+}
+
+// begins tells that a forward pass begins.
+func (n *Net) begins() {
+	if n.o.Around != nil {
+		n.o.Around.Before(Outside, torch.Tensor{})
+	}
+}
+
+// ends tells that a forward pass has ended, with what it made.
+func (n *Net) ends(out torch.Tensor) {
+	if n.o.Around != nil {
+		n.o.Around.After(Outside, out)
+	}
 }
 
 // head is the logits of positions, as a name of the frame.
@@ -89,6 +105,7 @@ func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
 		return
 	}
 	b.Labels = torch.Tensor{}
+	n.begins()
 	f := m.Module("", &b.IDs)
 	last := f.Let(n.decoder(n.stacks[0], b))
 	for from := int64(0); from < last.Size(1); from += chunk {
@@ -97,6 +114,7 @@ func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
 		n.cast(g, n.head(g, n.stacks[0], x), format)
 		g.End()
 	}
+	n.ends(torch.Tensor{})
 	f.End()
 }
 

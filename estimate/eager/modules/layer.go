@@ -20,6 +20,32 @@ func (n *Net) recomputes() bool { return n.o.Checkpointing && n.o.Training }
 // asked for. What all layers share is among the arguments then: the checkpoint
 // keeps it.
 func (n *Net) through(layers []layer, x torch.Tensor, p position) torch.Tensor {
+	n.before(layers, x)
+	out := n.recomputed(layers, x, p)
+	n.after(layers, out)
+	return out
+}
+
+// before tells that layers begin.
+func (n *Net) before(layers []layer, x torch.Tensor) {
+	for i := range layers {
+		if n.o.Around != nil {
+			n.o.Around.Before(layers[i].Index, x)
+		}
+	}
+}
+
+// after tells that layers have ended.
+func (n *Net) after(layers []layer, out torch.Tensor) {
+	for i := range layers {
+		if n.o.Around != nil {
+			n.o.Around.After(layers[i].Index, out)
+		}
+	}
+}
+
+// recomputed runs layers, as a checkpoint where that is asked for.
+func (n *Net) recomputed(layers []layer, x torch.Tensor, p position) torch.Tensor {
 	if !n.recomputes() {
 		return n.sequence(layers, x, p)
 	}

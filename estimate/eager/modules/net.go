@@ -35,6 +35,21 @@ type Weight struct {
 	// Packed says that it is kept in 4 bits and unpacked to Format for every use;
 	// Nested that its scales are packed too.
 	Packed, Nested bool
+	// Absent says that its bytes come and go with the part that it belongs to.
+	Absent bool
+}
+
+// Outside is the part of a model that is no layer: embeddings, the last norm, the
+// head.
+const Outside = -1
+
+// Around is told when a part of the model begins and ends in a forward pass, with
+// what goes into it and comes out: weights that are divided between ranks come
+// and go with the parts. A part is a layer by its index, or Outside, which begins
+// before all layers and ends after them; it is given nothing to begin with.
+type Around interface {
+	Before(part int, in torch.Tensor)
+	After(part int, out torch.Tensor)
 }
 
 // Options say how a model is run.
@@ -56,6 +71,8 @@ type Options struct {
 	// BeforeLoss is called when the logits are there and their loss is not; nil for
 	// nothing.
 	BeforeLoss func()
+	// Around is told of the parts; nil for nobody.
+	Around Around
 	// Weight says how each tensor is held; nil: in the model's own format, all
 	// trained or none.
 	Weight func(model.Tensor) Weight
@@ -68,6 +85,7 @@ type Parameter struct {
 	torch.Tensor
 	Of      []int // indices into the model's tensors; none for an adapter's
 	Trained bool
+	Part    int // the layer that it belongs to, or Outside
 }
 
 // Net is a model on a machine.
@@ -76,6 +94,7 @@ type Net struct {
 	model       *model.Model
 	o           Options
 	parameters  []Parameter
+	packed4     []Parameter // the packed words of weights in 4 bits
 	stacks      []stack
 	outside     weights        // tensors outside every stack
 	cache       []torch.Tensor // keys and values of the pass that runs
@@ -147,6 +166,9 @@ func (n *Net) DropCache() {
 
 // Parameters are the weights in the order in which an optimizer meets them.
 func (n *Net) Parameters() []Parameter { return n.parameters }
+
+// PackedWeights are the words of weights in 4 bits, which no optimizer meets.
+func (n *Net) PackedWeights() []Parameter { return n.packed4 }
 
 // buffers are the tensors that classes register beside their weights.
 func (n *Net) buffers() {

@@ -3,6 +3,7 @@ package modules
 import (
 	"slices"
 
+	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
 )
@@ -104,11 +105,18 @@ func (n *Net) held(t model.Tensor) Weight {
 func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	w := n.held(t)
 	l := linear{}
+	first := len(n.parameters)
+	defer func() {
+		for i := first; i < len(n.parameters); i++ {
+			n.parameters[i].Part = partOf(t)
+		}
+	}()
 	if w.Packed {
 		l.packed = n.packed(t, w, n.asLinear(t, shape))
+		n.packed4 = append(n.packed4, Parameter{Tensor: l.packed.Weight, Of: of, Part: partOf(t)})
 	} else {
-		l.weight = n.m.Parameter(w.Format, w.Trained && !w.Copied, shape...)
-		n.parameters = append(n.parameters, Parameter{l.weight, of, w.Trained && !w.Copied})
+		l.weight = n.weight(w, w.Trained && !w.Copied, shape)
+		n.parameters = append(n.parameters, Parameter{Tensor: l.weight, Of: of, Trained: w.Trained && !w.Copied})
 	}
 	l.own = l.weight
 	if w.Copied {
@@ -120,10 +128,26 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
 			n.lacksAdapter(t, a, w)
-			l.adapter = n.lowRank(a, n.asLinear(t, shape))
+			l.adapter = n.lowRank(a, w, n.asLinear(t, shape))
 		}
 	}
 	return l
+}
+
+// weight makes the tensor of a weight that is not packed.
+func (n *Net) weight(w Weight, trained bool, shape []int64) torch.Tensor {
+	if w.Absent {
+		return n.m.Absent(w.Format, trained, shape...)
+	}
+	return n.m.Parameter(w.Format, trained, shape...)
+}
+
+// partOf is the layer of a tensor, or Outside.
+func partOf(t model.Tensor) int {
+	if t.Stack < 0 || t.Layer < 0 {
+		return Outside
+	}
+	return int(t.Layer)
 }
 
 // asLinear is the shape of a linear layer as a packed one and an adapter have it:
@@ -152,9 +176,17 @@ func (n *Net) tied(t model.Tensor, other linear, of int) linear {
 
 // copied is the trained copy of a module that is saved in whole.
 func (n *Net) copied(w Weight, shape []int64, of ...int) torch.Tensor {
-	c := n.m.Adapter(w.Format, shape...)
-	n.parameters = append(n.parameters, Parameter{c, of, true})
+	c := n.beside(w, w.Format, shape...)
+	n.parameters = append(n.parameters, Parameter{Tensor: c, Of: of, Trained: true})
 	return c
+}
+
+// beside makes a trained tensor beside a frozen weight.
+func (n *Net) beside(w Weight, f dtype.Format, shape ...int64) torch.Tensor {
+	if w.Absent {
+		return n.m.Absent(f, true, shape...)
+	}
+	return n.m.Adapter(f, shape...)
 }
 
 // lacksAdapter notes an adapter that has no program.

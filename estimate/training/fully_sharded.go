@@ -1,0 +1,343 @@
+package training
+
+import (
+	"slices"
+
+	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
+	"floodmark/internal/torch"
+	"floodmark/workload"
+)
+
+// fullySharded is fully_shard (FSDP2) and FullyShardedDataParallel (FSDP1), over
+// each layer and over the rest as one. What is outside of layers is gathered from
+// the beginning of a forward pass to the end of backward, for the outermost module
+// keeps its parameters
+// (https://github.com/pytorch/pytorch/tree/v2.9.0/torch/distributed/fsdp).
+type fullySharded struct {
+	divided
+	units  []*unit
+	passed []*unit        // in the order in which forward left them
+	last   []torch.Tensor // gathered parts that wait for the next copy, in forward
+	inputs []torch.Tensor // of the reduction that runs
+}
+
+// unit is what is gathered and reduced together.
+type unit struct {
+	part    int
+	groups  []*flatGroup
+	reduced bool // in this backward
+}
+
+// flatGroup is parameters of a unit in one format, and of FSDP1 all trained or
+// none.
+type flatGroup struct {
+	stored, gathered dtype.Format
+	trained          bool           // all of it, or of FSDP2 some
+	weights          []torch.Tensor // as operators read them
+	parts            []*parameter   // of the rank: of each weight, or of all together
+	whole            int64          // elements of the gathered parts, padding included
+	arriving         torch.Tensor   // gathered, and not yet copied to the weights
+}
+
+func (s *fullySharded) gathers() bool { return true }
+
+// flat reports FSDP1, which holds one flat parameter for a group.
+func (s *fullySharded) flat() bool { return s.Kind == workload.FSDP1 }
+
+func (s *fullySharded) hold() []*parameter {
+	byUnit := map[int][]*piece{}
+	for _, p := range s.pieces() {
+		byUnit[p.part] = append(byUnit[p.part], p)
+	}
+	parts := make([]int, 0, len(byUnit))
+	for part := range byUnit {
+		parts = append(parts, part)
+	}
+	slices.Sort(parts)
+	var tuned []*parameter
+	for _, part := range parts {
+		u := &unit{part: part, groups: s.grouped(byUnit[part])}
+		s.units = append(s.units, u)
+		for _, g := range u.groups {
+			for _, p := range g.parts {
+				if p.trained {
+					tuned = append(tuned, p)
+				}
+			}
+		}
+	}
+	return tuned
+}
+
+// grouped makes the groups of a unit, and the rank's parts of them. FSDP2 gathers
+// and reduces a unit at once, what is frozen and what is trained; it is formats
+// that it cannot mix.
+func (s *fullySharded) grouped(list []*piece) []*flatGroup {
+	var groups []*flatGroup
+	members := map[*flatGroup][]*piece{}
+	for _, p := range list {
+		at := slices.IndexFunc(groups, func(g *flatGroup) bool {
+			return g.stored == p.format && g.gathered == p.gathered && (g.trained == p.trained || !s.flat())
+		})
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &flatGroup{stored: p.format, gathered: p.gathered})
+		}
+		groups[at].trained = groups[at].trained || p.trained
+		members[groups[at]] = append(members[groups[at]], p)
+	}
+	for _, g := range groups {
+		s.divide(g, members[g])
+	}
+	return groups
+}
+
+// divide makes the rank's parts of a group.
+func (s *fullySharded) divide(g *flatGroup, list []*piece) {
+	var sizes []int64
+	for _, p := range list {
+		if p.tensor.Defined() {
+			g.weights = append(g.weights, p.tensor)
+		}
+		sizes = append(sizes, p.elements)
+	}
+	if s.flat() {
+		align := max(1, flatAlignment*8/int64(max(8, g.gathered.Bits())))
+		g.whole = flatten(sizes, align, s.ranks)
+		s.machine.Together(s.bytes(g.gathered, g.whole), g.weights...)
+		g.parts = []*parameter{s.place(list[0].name, list[0], []int64{g.whole / s.ranks}, g.stored)}
+		return
+	}
+	for _, p := range list {
+		padded, _ := chunk(p.shape, s.ranks, 0)
+		part := s.place(p.name, p, padded, g.stored)
+		g.parts = append(g.parts, part)
+		g.whole += part.elements * s.ranks
+	}
+}
+
+// bytes of elements in a format.
+func (*fullySharded) bytes(f dtype.Format, elements int64) int64 {
+	n, _ := f.Size([]int64{elements})
+	return n
+}
+
+func (s *fullySharded) unitOf(part int) *unit {
+	for _, u := range s.units {
+		if u.part == part {
+			return u
+		}
+	}
+	return nil
+}
+
+// Before gathers a unit for its forward pass, and reduces it in backward when the
+// gradient of its input is there.
+func (s *fullySharded) Before(part int, in torch.Tensor) {
+	u := s.unitOf(part)
+	if u == nil {
+		return
+	}
+	s.gather(u)
+	s.arrive(u, true)
+	s.machine.BeforeBackward(in, func() { s.reduce(u) })
+}
+
+// After frees the gathered parameters of a unit, unless it is the outermost or is
+// told to keep them, and gathers them again when the gradient of its output is
+// there.
+func (s *fullySharded) After(part int, out torch.Tensor) {
+	u := s.unitOf(part)
+	if u == nil {
+		return
+	}
+	if part != modules.Outside && !s.KeepsGathered {
+		s.release(u)
+	}
+	if part == modules.Outside {
+		s.let(&s.last)
+	}
+	u.reduced = false
+	if !out.RequiresGrad() {
+		return
+	}
+	index := len(s.passed)
+	s.passed = append(s.passed, u)
+	s.machine.BeforeBackward(out, func() {
+		s.gather(u)
+		s.arrive(u, false)
+		if index > 0 {
+			s.gather(s.passed[index-1])
+		}
+	})
+}
+
+// gather is the collective: parts are cast where they are computed in another
+// format, and come into one buffer. FSDP1's buffer is what operators read.
+func (s *fullySharded) gather(u *unit) {
+	for _, g := range u.groups {
+		if len(g.weights) == 0 || s.machine.Filled(g.weights[0]) || g.arriving.Defined() {
+			continue
+		}
+		var own torch.Tensor
+		if g.gathered != g.stored || s.offloads(workload.OffloadParameters) {
+			own = s.machine.Gathering(g.gathered, g.whole/s.ranks)
+		}
+		if s.flat() {
+			s.machine.Fill(g.weights...)
+		} else {
+			g.arriving = s.machine.Gathering(g.gathered, g.whole)
+		}
+		s.machine.Drop(own)
+	}
+}
+
+// arrive copies what was gathered to where operators read it. In forward the
+// buffer stays until the next unit's is copied.
+func (s *fullySharded) arrive(u *unit, forward bool) {
+	if s.flat() {
+		return
+	}
+	if forward {
+		s.let(&s.last)
+	}
+	for _, g := range u.groups {
+		if !g.arriving.Defined() {
+			continue
+		}
+		s.machine.Fill(g.weights...)
+		if forward {
+			s.last = append(s.last, g.arriving)
+		} else {
+			s.machine.Drop(g.arriving)
+		}
+		g.arriving = torch.Tensor{}
+	}
+}
+
+func (s *fullySharded) release(u *unit) {
+	for _, g := range u.groups {
+		s.machine.Vacate(g.weights...)
+	}
+}
+
+// let lets go of buffers.
+func (s *fullySharded) let(list *[]torch.Tensor) {
+	s.machine.Drop(*list...)
+	*list = (*list)[:0]
+}
+
+// reduce frees a unit's parameters, and puts its gradients together for the
+// reduction, from which the rank's part comes back.
+func (s *fullySharded) reduce(u *unit) {
+	if u.reduced {
+		return
+	}
+	u.reduced = true
+	if !s.flat() {
+		s.release(u)
+		s.let(&s.inputs)
+	}
+	for _, g := range u.groups {
+		switch {
+		case !g.trained || len(g.weights) == 0:
+		case s.flat():
+			s.reduceFlat(u, g)
+		default:
+			s.reduceEach(g)
+		}
+	}
+	s.release(u)
+}
+
+// reduceFormat is the format in which a group's gradients are reduced.
+func (s *fullySharded) reduceFormat(g *flatGroup) dtype.Format {
+	if s.ReduceFormat != dtype.Unknown {
+		return s.ReduceFormat
+	}
+	return g.gathered
+}
+
+// reduceFlat is FSDP1's: the backward of the split joins the gradients of the
+// views, and what was joined is cast where it is reduced in another format.
+func (s *fullySharded) reduceFlat(u *unit, g *flatGroup) {
+	m, to := s.machine, s.reduceFormat(g)
+	joined := m.Bucket("cat", g.gathered, g.whole)
+	for _, w := range g.weights {
+		m.ZeroGrad(w, true)
+	}
+	s.release(u)
+	if to != g.gathered {
+		cast := m.Bucket("to", to, g.whole)
+		m.Drop(joined)
+		joined = cast
+	}
+	s.give(g.parts, g.stored, to)
+	m.Drop(joined)
+}
+
+// reduceEach is FSDP2's: gradients are copied to the input of the reduction, which
+// stays until the next one.
+func (s *fullySharded) reduceEach(g *flatGroup) {
+	m, to := s.machine, s.reduceFormat(g)
+	var parts []*parameter
+	var elements int64
+	for i, w := range g.weights {
+		if w.HasGrad() {
+			parts, elements = append(parts, g.parts[i]), elements+g.parts[i].elements
+		}
+	}
+	if len(parts) == 0 {
+		return
+	}
+	s.inputs = append(s.inputs, m.Bucket("reduce_scatter", to, elements*s.ranks))
+	for _, w := range g.weights {
+		m.ZeroGrad(w, true)
+	}
+	s.give(parts, g.stored, to)
+}
+
+// give makes what the reduction leaves the gradients of the rank's parts, in their
+// format.
+func (s *fullySharded) give(parts []*parameter, stored, reduced dtype.Format) {
+	m := s.machine
+	var elements int64
+	for _, p := range parts {
+		elements += p.elements
+	}
+	out := m.Bucket("reduce_scatter", reduced, elements)
+	if reduced != stored {
+		cast := m.Bucket("to", stored, elements)
+		m.Drop(out)
+		out = cast
+	}
+	for _, p := range parts {
+		if p.tensor.Defined() {
+			m.GradIn(p.tensor, out)
+		}
+	}
+	m.Drop(out)
+}
+
+// backwardEnds reduces what no gradient of an input has, the outermost unit among
+// it, and lets go of what was kept for the overlap.
+func (s *fullySharded) backwardEnds() {
+	for _, u := range s.units {
+		s.reduce(u)
+	}
+	s.let(&s.inputs)
+	s.passed = s.passed[:0]
+}
+
+// step of what is offloaded runs in main memory, where gradients and states are
+// too.
+func (s *fullySharded) step(list []*parameter, first bool) bool {
+	if !s.offloads(workload.OffloadParameters) {
+		return false
+	}
+	if first {
+		s.statesAway(list)
+	}
+	return true
+}

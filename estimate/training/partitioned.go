@@ -1,0 +1,234 @@
+package training
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/workload"
+)
+
+// partitionedStates is DeepSpeed's stages 1 and 2: whole parameters, and of master
+// copies and moments a part; of the second stage of gradients too
+// (https://github.com/deepspeedai/DeepSpeed/blob/v0.19.2/deepspeed/runtime/zero/stage_1_and_2.py).
+type partitionedStates struct {
+	divided
+	whole    []*parameter
+	part     *parameter     // of the run of all trained parameters
+	buckets  []torch.Tensor // while backward runs
+	inBucket int64          // elements
+	waiting  []*parameter   // whose gradients are in the bucket, or as large as it
+	kept     torch.Tensor   // gradients of the parameters in the part
+	covered  int64          // elements of the parameters that lie in the part, the last rank's
+}
+
+func (z *partitionedStates) hold() []*parameter {
+	z.whole = z.trained()
+	var elements int64
+	for _, p := range z.whole {
+		elements += p.elements
+	}
+	if len(z.whole) == 0 {
+		return nil
+	}
+	run := alignedRun(elements, z.ranks)
+	z.part = newParameter("partition", z.whole[0].role, []int64{run / z.ranks}, z.whole[0].format, z.whole[0].term)
+	z.part.trained = true
+	z.covered = coveredBy(z.whole, run-run/z.ranks, elements)
+	if z.ops != nil {
+		for _, p := range z.whole {
+			z.machine.WhenAccumulated(p.tensor, func() { z.ready(p) })
+		}
+	}
+	if z.offloads(workload.OffloadOptimizer) {
+		z.offloadBuffers()
+	}
+	z.masterOf([]*parameter{z.part})
+	return []*parameter{z.part}
+}
+
+// offloadBuffers are the copy of one gradient on its way to main memory, and the
+// part there from which parameters come back.
+func (z *partitionedStates) offloadBuffers() {
+	var largest int64
+	for _, p := range z.whole {
+		largest = max(largest, p.elements)
+	}
+	n, _ := z.gradientFormat().Size([]int64{largest})
+	z.born(z.bucketTerm(), n)
+	z.away(n + z.part.in(z.whole[0].format))
+}
+
+// coveredBy is the elements of the parameters of which a part of a run has
+// elements: they are kept whole.
+func coveredBy(list []*parameter, from, to int64) int64 {
+	var at, sum int64
+	for _, p := range list {
+		if at < to && at+p.elements > from {
+			sum += p.elements
+		}
+		at += p.elements
+	}
+	return sum
+}
+
+// gradientFormat is the format in which gradients are reduced and kept.
+func (z *partitionedStates) gradientFormat() dtype.Format { return z.whole[0].format }
+
+// backwardBegins makes the buffers into which gradients are copied: two where
+// reduction overlaps with backward.
+func (z *partitionedStates) backwardBegins() {
+	if z.part == nil || z.ops == nil {
+		return
+	}
+	z.buckets = append(z.buckets, z.machine.Bucket("ipg_bucket", z.gradientFormat(), z.ReduceBucket))
+	if *z.Overlap {
+		z.buckets = append(z.buckets, z.machine.Bucket("ipg_bucket", z.gradientFormat(), z.ReduceBucket))
+	}
+}
+
+// ready takes a gradient when it is there. The first stage waits for the end of
+// backward, unless reduction overlaps with it.
+func (z *partitionedStates) ready(p *parameter) {
+	if z.Kind == workload.ZeRO1 && !*z.Overlap {
+		return
+	}
+	z.add(p)
+}
+
+func (z *partitionedStates) add(p *parameter) {
+	if !p.tensor.HasGrad() {
+		return
+	}
+	if z.inBucket+p.elements > z.ReduceBucket {
+		z.reduce()
+	}
+	z.inBucket += p.elements
+	z.waiting = append(z.waiting, p)
+	if p.elements <= z.ReduceBucket {
+		z.machine.ZeroGrad(p.tensor, true) // a view into the bucket now
+	}
+}
+
+// reduce empties the bucket. What lies in the rank's part is copied out of it, to
+// a buffer that is made for all of it at the first time: for the last rank that is
+// early in backward, and it is the last rank that is followed.
+func (z *partitionedStates) reduce() {
+	if len(z.waiting) == 0 {
+		return
+	}
+	if !z.kept.Defined() && !z.offloads(workload.OffloadOptimizer) {
+		z.kept = z.machine.Bucket("grads_in_partition", z.gradientFormat(), z.covered)
+		z.machine.AsGradients(z.kept)
+	}
+	for _, p := range z.waiting {
+		z.machine.ZeroGrad(p.tensor, true)
+	}
+	z.waiting, z.inBucket = z.waiting[:0], 0
+}
+
+// backwardEnds reduces what is left, and frees the buffers.
+func (z *partitionedStates) backwardEnds() {
+	if z.part == nil || z.ops == nil {
+		return
+	}
+	for _, p := range z.whole {
+		z.add(p)
+	}
+	z.reduce()
+	z.machine.Drop(z.buckets...)
+	z.buckets = z.buckets[:0]
+}
+
+// step brings the part's gradients together, then to the format of the master
+// copy, and updates it.
+func (z *partitionedStates) step(list []*parameter, first bool) bool {
+	if z.offloads(workload.OffloadOptimizer) {
+		if first {
+			z.statesAway(list)
+		}
+		return true
+	}
+	z.stepPart(z.part, z.gradientFormat(), first, func() {
+		z.machine.Drop(z.kept)
+		z.kept = torch.Tensor{}
+	})
+	return true
+}
+
+// stepPart is one step over a part: its gradients as one tensor, that tensor in
+// the format of the master copy, the end of what they were read from, and
+// DeepSpeed's fused Adam, which makes no temporaries.
+func (d *divided) stepPart(p *parameter, from dtype.Format, first bool, read func()) {
+	f := d.formatsOf(p)
+	temporaries := d.temporaries()
+	flat := d.born(temporaries, p.in(from))
+	if f.updated.Format != from {
+		cast := d.born(temporaries, p.in(f.updated.Format))
+		d.free(flat)
+		flat = cast
+	}
+	read()
+	if first {
+		d.statesOf(p)
+	}
+	d.free(flat)
+}
+
+// statesOf makes the moments of a part.
+func (d *divided) statesOf(p *parameter) {
+	f, o, term := d.formatsOf(p), d.train.Optimizer, d.stateTerm()
+	switch {
+	case o.Bits != 0:
+		d.inBlocks([]*parameter{p})
+	default:
+		for i := range o.Moments() {
+			format := f.first.Format
+			if i > 0 {
+				format = f.second.Format
+			}
+			p.states = append(p.states, d.born(term, p.in(format)))
+		}
+	}
+}
+
+// masterOf makes the copies that DeepSpeed's optimizers update: in 32 bits, unless
+// another format is declared.
+func (d *divided) masterOf(list []*parameter) {
+	if d.offloads(workload.OffloadOptimizer) {
+		return
+	}
+	for _, p := range list {
+		p.master = d.born(d.masterTerm(), p.in(d.formatsOf(p).updated.Format))
+	}
+}
+
+// statesAway counts what the optimizer keeps of parts in main memory: a master
+// copy where the parts themselves are not updated there, gradients, moments.
+func (d *divided) statesAway(list []*parameter) {
+	o := d.train.Optimizer
+	for _, p := range list {
+		f := d.formatsOf(p)
+		bytes := p.in(f.updated.Format) // gradients, in the format of what is updated
+		if d.deepSpeed() || f.master.Declared && !f.master.None() {
+			bytes += p.in(f.updated.Format)
+		}
+		for i := range movedMoments(o) {
+			format := f.first.Format
+			if i > 0 {
+				format = f.second.Format
+			}
+			bytes += p.in(format)
+		}
+		d.away(bytes)
+	}
+}
+
+// movedMoments is how many moments an optimizer keeps, whoever chose their format.
+func movedMoments(o workload.Optimizer) int {
+	switch {
+	case o.Name == workload.AdamW:
+		return 2
+	case o.Bits != 0:
+		return 1
+	}
+	return o.Moments()
+}

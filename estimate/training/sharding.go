@@ -1,0 +1,298 @@
+package training
+
+import (
+	"slices"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
+	"floodmark/estimate/outside"
+	"floodmark/internal/torch"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// division is how data-parallel ranks divide what training keeps, as one software
+// does it. It is told of the parts of a forward pass, of the ends of passes and of
+// steps, and writes what it gathers, reduces and frees in that order.
+type division interface {
+	modules.Around
+	// hold makes what the rank keeps, when the program is on the machine; what it
+	// returns is what the optimizer updates.
+	hold() []*parameter
+	backwardBegins()
+	backwardEnds()
+	// step is the update of what the rank keeps, and reports that it has done all;
+	// false leaves it to the optimizer of the loop.
+	step(list []*parameter, first bool) bool
+	// gathers reports that whole parameters are there only while they are used.
+	gathers() bool
+}
+
+// newDivision is the division of a job; nil where one rank holds everything.
+func (j *job) newDivision() division {
+	s := j.sharing()
+	if s == nil {
+		return nil
+	}
+	base := divided{job: j, sharing: *s}
+	switch s.Kind {
+	case workload.ZeRO1, workload.ZeRO2:
+		return &partitionedStates{divided: base}
+	case workload.ZeRO3:
+		return &partitionedParameters{divided: base}
+	case workload.FSDP1, workload.FSDP2:
+		return &fullySharded{divided: base}
+	}
+	return &replicated{divided: base}
+}
+
+// sharing is how a job's states are shared, with the defaults of its software.
+type sharing struct {
+	workload.Sharding
+	ranks int64 // that hold one copy together
+}
+
+// sharing is nil where one rank holds everything. Ranks of context parallelism
+// work on the same parameters, and divide the states too.
+func (j *job) sharing() *sharing {
+	mesh := j.in.Plan.Mesh
+	ranks := int64(max(1, mesh.DataParallel)) * int64(max(1, mesh.ContextParallel))
+	if ranks < 2 || !j.trains() {
+		return nil
+	}
+	s := &sharing{Sharding: workload.Sharding{Kind: workload.DDP}, ranks: ranks}
+	if j.train.Sharding != nil {
+		s.Sharding = *j.train.Sharding
+	}
+	if s.Group > 0 {
+		s.ranks = min(s.Group, ranks)
+	}
+	s.defaults()
+	return s
+}
+
+// defaults are those of DeepSpeed
+// (https://github.com/deepspeedai/DeepSpeed/blob/v0.19.2/deepspeed/runtime/zero/config.py)
+// and of PyTorch (torch/nn/parallel/distributed.py, bucket_cap_mb).
+func (s *sharing) defaults() {
+	set := func(n *int64, to int64) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	set(&s.BucketBytes, 25<<20)
+	set(&s.ReduceBucket, 500_000_000)
+	set(&s.GatherBucket, 500_000_000)
+	set(&s.Prefetch, 50_000_000)
+	set(&s.Persistence, 100_000)
+	set(&s.MostLive, 1_000_000_000)
+	if s.Overlap == nil {
+		overlap := s.Kind == workload.ZeRO3
+		s.Overlap = &overlap
+	}
+}
+
+// offloads reports a part of the states that lives in main memory.
+func (s sharing) offloads(o workload.OffloadedState) bool { return slices.Contains(s.Offload, o) }
+
+// unshared is why a sharding has no rules here; empty where it has.
+func (s *sharing) unshared() string {
+	if s != nil && s.Kind == workload.Distributed {
+		return "Megatron's distributed optimizer is not modelled by this engine"
+	}
+	return ""
+}
+
+// talks is the communicators of a job.
+func (j *job) talks() account.Figure {
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Process}
+	mesh := j.in.Plan.Mesh
+	switch {
+	case mesh.Ranks() <= 1:
+		return account.Zero("one rank has nobody to talk to", p)
+	case mesh.DataParallel != mesh.Ranks():
+		return account.Unknown("communicators of tensors, stages, experts and contexts are not modelled by this engine", p)
+	}
+	return outside.Replicas(j.in.Memory.Arch, outside.LinkOf(j.in.Memory.Arch, j.in.Memory.Name))
+}
+
+// divided is what all divisions know.
+type divided struct {
+	*job
+	sharing
+}
+
+func (*divided) Before(int, torch.Tensor)     {}
+func (*divided) After(int, torch.Tensor)      {}
+func (*divided) backwardBegins()              {}
+func (*divided) backwardEnds()                {}
+func (*divided) step([]*parameter, bool) bool { return false }
+func (*divided) gathers() bool                { return false }
+
+// gatheredFormat is the format in which a parameter is gathered: the declared one
+// of the computation, where the software casts for it.
+func (j *job) gatheredFormat(stored dtype.Format) dtype.Format {
+	compute := j.in.Workload.Precision.Compute
+	s := j.sharing()
+	if s == nil || s.Kind != workload.FSDP1 && s.Kind != workload.FSDP2 || compute == dtype.Unknown || stored.Bits() < 16 {
+		return stored
+	}
+	return compute
+}
+
+// piece is a parameter as a whole: what ranks have parts of.
+type piece struct {
+	*parameter
+	gathered dtype.Format // of the whole
+}
+
+// pieces are the parameters of the rank's program, or of its plan where it has
+// none; words of packed weights among them.
+func (j *job) pieces() []*piece {
+	var list []*piece
+	add := func(p *parameter) { list = append(list, &piece{p, j.gatheredFormat(p.format)}) }
+	if j.ops == nil {
+		for _, p := range j.held {
+			if p.role.Category() == account.CategoryParameter {
+				add(p)
+			}
+		}
+		if j.train.Tuning != nil {
+			for _, p := range j.adapter() {
+				add(p)
+			}
+		}
+		return list
+	}
+	for i, p := range j.ops.net.Parameters() {
+		own := *j.held[i]
+		own.format, own.part = j.storedFormat(p), p.Part
+		add(&own)
+	}
+	for _, p := range j.ops.net.PackedWeights() {
+		t := j.in.Model.Tensors[p.Of[0]]
+		own := newParameter(t.Name, t.Role, p.Shape(), dtype.U8, j.weightsTerm(account.CategoryParameter))
+		own.tensor, own.packed, own.part = p.Tensor, true, p.Part
+		add(own)
+	}
+	return list
+}
+
+// storedFormat is the format in which ranks hold their parts of a parameter.
+func (j *job) storedFormat(p modules.Parameter) dtype.Format {
+	if len(p.Of) == 0 {
+		return j.adapterFormat()
+	}
+	t := j.in.Model.Tensors[p.Of[0]]
+	switch {
+	case j.casts(t):
+		return dtype.F32
+	case j.packed(t):
+		return p.Dtype()
+	}
+	return t.Stored
+}
+
+// partOf is the layer of one of the model's tensors.
+func (j *job) partOf(tensor int) int {
+	if t := j.in.Model.Tensors[tensor]; t.Stack >= 0 && t.Layer >= 0 {
+		return int(t.Layer)
+	}
+	return modules.Outside
+}
+
+// place is a part of a parameter, or of a run of them, on the machine.
+func (d *divided) place(name string, whole *piece, shape []int64, f dtype.Format) *parameter {
+	p := newParameter(name, whole.role, shape, f, whole.term)
+	p.trained, p.part = whole.trained, whole.part
+	if d.offloads(workload.OffloadParameters) {
+		d.away(d.stored(p))
+		return p
+	}
+	if p.elements > 0 {
+		p.tensor = d.machine.Parameter(f, whole.trained, shape...)
+	}
+	return p
+}
+
+// stored is the bytes of a parameter in its own format.
+func (*divided) stored(p *parameter) int64 { return p.in(p.format) }
+
+// deepSpeed reports a division whose optimizer updates copies in flat parts.
+func (j *job) deepSpeed() bool {
+	switch s := j.sharing(); {
+	case s == nil:
+		return false
+	default:
+		return s.Kind == workload.ZeRO1 || s.Kind == workload.ZeRO2 || s.Kind == workload.ZeRO3
+	}
+}
+
+func (j *job) bucketTerm() uint32 {
+	return j.term(account.TermBuckets, account.CategoryCommunication, requested(bucketFormula))
+}
+
+func (j *job) masterTerm() uint32 {
+	return j.term(account.TermMasterCopy, account.CategoryMasterCopy, requested(masterFormula))
+}
+
+// away makes bytes in main memory, which stay.
+func (j *job) away(bytes int64) {
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Host, Counter: offloadFormula, Source: sourceOf(offloadFormula)}
+	j.bornIn(timeline.Pinned, j.term(account.TermOffloadedStates, account.CategoryOptimizerState, p), bytes)
+}
+
+// gathers reports that whole parameters are there only while they are used.
+func (j *job) gathers() bool { return j.division != nil && j.division.gathers() }
+
+// around is who is told of the parts of a forward pass.
+func (j *job) around() modules.Around {
+	if j.division == nil {
+		return nil
+	}
+	return j.division
+}
+
+// backward runs the backward pass of the loss.
+func (j *job) backward() {
+	if j.division != nil {
+		j.division.backwardBegins()
+	}
+	j.machine.Backward(j.ops.loss)
+	if j.division != nil {
+		j.division.backwardEnds()
+	}
+}
+
+// passThrough gathers part after part as a forward pass does, where nothing of
+// its operators is predicted.
+func (j *job) passThrough() {
+	if !j.gathers() {
+		return
+	}
+	last := modules.Outside
+	for _, p := range j.held {
+		last = max(last, p.part)
+	}
+	j.division.Before(modules.Outside, torch.Tensor{})
+	for part := range last + 1 {
+		j.division.Before(part, torch.Tensor{})
+		j.division.After(part, torch.Tensor{})
+	}
+	j.division.After(modules.Outside, torch.Tensor{})
+}
+
+// absent is a parameter of which the rank has a part. Packed words are divided as
+// bytes.
+func (j *job) absent(p *parameter, bytes int64, cast bool) {
+	switch {
+	case p.packed || p.format.Bits() < 16 || len(p.shape) > mostDimensions:
+		whole := newParameter(p.name, p.role, []int64{bytes}, dtype.U8, p.term)
+		whole.packed, whole.part, whole.trained = true, p.part, p.trained
+		*p = *whole
+	case cast:
+		p.format = dtype.F32
+	}
+	p.tensor = j.machine.Absent(j.gatheredFormat(p.format), p.trained, p.shape...)
+}

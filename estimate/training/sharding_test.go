@@ -1,0 +1,165 @@
+package training_test
+
+import (
+	"testing"
+
+	"floodmark/account"
+	"floodmark/dtype"
+	"floodmark/fit"
+	"floodmark/internal/checklist"
+	"floodmark/workload"
+)
+
+// sharded is training over so many ranks.
+func sharded(t testing.TB, layout string, s workload.Sharding, ranks int) workload.Workload {
+	t.Helper()
+	w := work(t, layout, "adamw", "fused")
+	w.Mesh.DataParallel = ranks
+	w.Training.Sharding = &s
+	return w
+}
+
+const mixed = "bf16-params-bf16-grads-fp32-master-fp32-moments"
+
+// What each kind divides between ranks is one copy together, and what it does not
+// is whole on each: ZeRO changes where a state lies, not the state.
+func TestShardingDividesStates(t *testing.T) {
+	checklist.Covers(t, 206)
+	m := llama(t)
+	for _, c := range []struct {
+		kind                                 workload.ShardingKind
+		weights, gradients, masters, moments bool // divided
+	}{
+		{workload.DDP, false, false, false, false},
+		{workload.ZeRO1, false, true, true, true}, // of gradients the rank keeps its part after backward
+		{workload.ZeRO2, false, true, true, true},
+		{workload.ZeRO3, true, true, true, true},
+		{workload.FSDP1, true, true, true, true},
+		{workload.FSDP2, true, true, true, true},
+	} {
+		for _, ranks := range []int{2, 16, 64} {
+			a := accountOf(t, m, sharded(t, mixed, workload.Sharding{Kind: c.kind}, ranks))
+			load, step := phase(t, a, account.PhaseModelLoad, 0), phase(t, a, account.PhaseOptimizerStep, 2)
+			for _, s := range []struct {
+				name    string
+				got     int64
+				divided bool
+				want    int64
+			}{
+				{"weights", bytesOf(a, load, account.TermWeights), c.weights, 2 * parameters},
+				{"master copies", bytesOf(a, step, account.TermMasterCopy), c.masters, 4 * parameters},
+				{"moments", bytesOf(a, step, account.TermOptimizerState), c.moments, 8 * parameters},
+			} {
+				want := s.want
+				if s.divided {
+					want /= int64(ranks)
+				}
+				if slack := s.got - want; slack < 0 || slack > 4096 { // counters of steps, and padding
+					t.Errorf("%s over %d ranks: %s are %d bytes, want %d", c.kind, ranks, s.name, s.got, want)
+				}
+			}
+		}
+	}
+}
+
+// A layer of Llama-3.2-1B, and its table of tokens, which is its head too.
+const (
+	layerElements = 60_821_504
+	tableElements = 262_668_288 + 2048 // with the last norm
+)
+
+// FSDP2 gathers the outermost unit for the whole pass, and a layer twice: as the
+// ranks sent it and as operators read it; in backward the next one comes beside it.
+func TestFullyShardedGathers(t *testing.T) {
+	checklist.Covers(t, 205)
+	m := llama(t)
+	gathered := func(s workload.Sharding, id account.PhaseID) int64 {
+		a := accountOf(t, m, sharded(t, mixed, s, 8))
+		return bytesOf(a, phase(t, a, id, 2), account.TermGatheredParameters)
+	}
+	// What the ranks sent of the last layer stays until the outermost module ends,
+	// which is behind the loss.
+	const root, layer = int64(2 * tableElements), int64(2 * layerElements)
+	for _, c := range []struct {
+		kind  workload.ShardingKind
+		keeps bool
+		want  int64
+	}{
+		{workload.FSDP1, false, root}, {workload.FSDP2, false, root + layer},
+		{workload.FSDP1, true, 2 * parameters}, {workload.FSDP2, true, 2*parameters + layer},
+	} {
+		if got := gathered(workload.Sharding{Kind: c.kind, KeepsGathered: c.keeps}, account.PhaseLoss); got != c.want {
+			t.Errorf("%s, keeps %v: beside the loss %d bytes are gathered, want %d", c.kind, c.keeps, got, c.want)
+		}
+	}
+}
+
+// The peak of a step with DeepSpeed's third stage is where 10⁹ elements of
+// gradients are joined and brought to 32 bits: 6 bytes each.
+func TestSubgroupOfTheStep(t *testing.T) {
+	m := llama(t)
+	a := accountOf(t, m, sharded(t, mixed, workload.Sharding{Kind: workload.ZeRO3}, 4))
+	p := phase(t, a, account.PhaseOptimizerStep, 2)
+	if got := bytesOf(a, p, account.TermTemporaries); got != 6*parameters/4+4 { // and the loss
+		t.Errorf("the step makes %d bytes beside its states, want %d", got, 6*parameters/4)
+	}
+	if got := bytesOf(a, p, account.TermGradients); got != 2*parameters/4 {
+		t.Errorf("the gradients of the parts are %d bytes, want %d", got, 2*parameters/4)
+	}
+}
+
+// DDP's buckets are a second copy of the gradients, unless gradients are views.
+func TestBucketsOfDDP(t *testing.T) {
+	m := llama(t)
+	yes := true
+	for _, c := range []struct {
+		view *bool
+		want int64
+	}{{nil, 4 * parameters}, {&yes, 2 * parameters}} {
+		a := accountOf(t, m, sharded(t, "bf16-params", workload.Sharding{Kind: workload.DDP, BucketView: c.view}, 2))
+		p := phase(t, a, account.PhaseOptimizerStep, 2)
+		if got := bytesOf(a, p, account.TermGradients) + bytesOf(a, p, account.TermBuckets); got != c.want {
+			t.Errorf("gradients and buckets are %d bytes, want %d", got, c.want)
+		}
+	}
+}
+
+// What is offloaded is counted in main memory, and not on the device.
+func TestOffloadedStates(t *testing.T) {
+	m := llama(t)
+	for _, c := range []struct {
+		kind    workload.ShardingKind
+		offload []workload.OffloadedState
+		host    int64 // bytes a parameter of the part
+	}{
+		{workload.ZeRO3, []workload.OffloadedState{workload.OffloadOptimizer}, 2 + 4 + 4 + 8},
+		{workload.ZeRO3, []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}, 2 + 2 + 4 + 4 + 8},
+		{workload.FSDP2, []workload.OffloadedState{workload.OffloadParameters}, 2 + 4 + 4 + 8},
+	} {
+		a := accountOf(t, m, sharded(t, mixed, workload.Sharding{Kind: c.kind, Offload: c.offload}, 8))
+		p := phase(t, a, account.PhaseOptimizerStep, 2)
+		a.Ranks = a.Ranks[:1]
+		if got, _ := fit.HostNeed([]account.Account{a}, p.ID); got.Low() != c.host*parameters/8 {
+			t.Errorf("%s %v: main memory holds %d bytes, want %d", c.kind, c.offload, got.Low(), c.host*parameters/8)
+		}
+		if n := bytesOf(a, p, account.TermOptimizerState) + bytesOf(a, p, account.TermMasterCopy); n != 0 {
+			t.Errorf("%s %v: the device holds %d bytes of states", c.kind, c.offload, n)
+		}
+	}
+}
+
+// Parameters of 32 bits that are gathered in bfloat16, as torchtitan trains: the
+// parts stay wide.
+func TestGatheredInAnotherFormat(t *testing.T) {
+	m := llama(t)
+	w := sharded(t, "fp32-params", workload.Sharding{Kind: workload.FSDP2, ReduceFormat: dtype.F32}, 8)
+	w.Precision.Compute = dtype.BF16
+	a := accountOf(t, m, w)
+	load, loss := phase(t, a, account.PhaseModelLoad, 0), phase(t, a, account.PhaseLoss, 2)
+	if got := bytesOf(a, load, account.TermWeights); got != 4*parameters/8 {
+		t.Errorf("the parts are %d bytes, want %d", got, 4*parameters/8)
+	}
+	if got := bytesOf(a, loss, account.TermGatheredParameters); got != 2*(tableElements+layerElements) {
+		t.Errorf("gathered are %d bytes, want %d", got, 2*(tableElements+layerElements))
+	}
+}

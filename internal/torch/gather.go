@@ -1,0 +1,139 @@
+package torch
+
+import (
+	"slices"
+
+	"floodmark/dtype"
+	"floodmark/timeline"
+)
+
+// Absent is a weight whose bytes come and go while its shape stays: a gathered
+// copy of what several ranks hold in parts. Nothing is allocated for it before
+// [Machine.Fill]. What backward keeps of it is the tensor, as it is of a weight
+// whose storage is resized (torch/distributed/fsdp/_fully_shard/_fsdp_param.py,
+// alloc_storage and free_storage).
+func (m *Machine) Absent(f dtype.Format, grad bool, shape ...int64) Tensor {
+	i := m.impls.take()
+	if !shaped(shape) {
+		m.fail(ErrShape)
+		shape = make([]int64, min(len(shape), maxDims))
+	}
+	*i = impl{refs: 1, dtype: f, dims: int8(len(shape)), requiresGrad: grad}
+	copy(i.size[:], shape)
+	i.contiguousStrides()
+	i.storage = m.absent(bytesOf(i))
+	return Tensor{impl: i}
+}
+
+// absent is a storage without bytes, of so many when it is filled.
+func (m *Machine) absent(bytes int64) *storage {
+	s := m.storages.take()
+	*s = storage{refs: 1, alloc: noAlloc, bytes: bytes}
+	return s
+}
+
+// Together puts absent weights into one storage of so many bytes, of which they
+// are parts: a flat parameter.
+func (m *Machine) Together(bytes int64, list ...Tensor) {
+	if len(list) == 0 {
+		return
+	}
+	s := m.absent(bytes)
+	s.refs = int32(len(list))
+	for _, t := range list {
+		m.free(t.storage)
+		t.storage = s
+	}
+}
+
+// Fill allocates the bytes of absent weights, of each storage once.
+func (m *Machine) Fill(list ...Tensor) {
+	m.sites.op = "all_gather"
+	for _, t := range list {
+		s := t.storage
+		if s.alloc != noAlloc || s.bytes == 0 {
+			continue
+		}
+		made := m.allocate(s.bytes, termGathered)
+		s.alloc = made.alloc
+		m.storages.give(made)
+	}
+}
+
+// Vacate frees the bytes of absent weights.
+func (m *Machine) Vacate(list ...Tensor) {
+	for _, t := range list {
+		if s := t.storage; s.alloc != noAlloc {
+			m.tl.Events = append(m.tl.Events, timeline.Event{Kind: timeline.FreeCompleted, Alloc: s.alloc})
+			s.alloc = noAlloc
+		}
+	}
+}
+
+// Filled reports a weight whose bytes are there.
+func (m *Machine) Filled(t Tensor) bool { return t.storage.alloc != noAlloc }
+
+// Bucket is a buffer through which ranks exchange tensors.
+func (m *Machine) Bucket(op string, f dtype.Format, elements int64) Tensor {
+	m.sites.op = op
+	return m.made(f, termBuckets, []int64{elements})
+}
+
+// Gathering is a buffer of parts as they come from the ranks, before they are
+// copied to where the operators read them.
+func (m *Machine) Gathering(f dtype.Format, elements int64) Tensor {
+	m.sites.op = "all_gather"
+	return m.made(f, termGathered, []int64{elements})
+}
+
+// GradIn gives a leaf a gradient that is a part of a buffer; one that is there is
+// added to.
+func (m *Machine) GradIn(p, buffer Tensor) {
+	if p.grad != nil {
+		return
+	}
+	g := m.alias(buffer.impl)
+	g.dims, g.size, g.stride = p.dims, p.size, p.stride
+	m.become(buffer.storage, termGradients)
+	p.grad = g
+}
+
+// BeforeBackward calls run in every backward before the node that computed a
+// tensor is evaluated: when the gradient of the tensor is there. It does nothing
+// for a tensor without history.
+func (m *Machine) BeforeBackward(t Tensor, run func()) {
+	if t.impl == nil || t.node == nil {
+		return
+	}
+	if m.hooks == nil {
+		m.hooks = map[*node][]func(){}
+	}
+	m.hooks[t.node] = append(m.hooks[t.node], run)
+}
+
+// WhenAccumulated calls run whenever backward has accumulated the gradient of a
+// leaf (register_post_accumulate_grad_hook).
+func (m *Machine) WhenAccumulated(t Tensor, run func()) {
+	if m.accumulated == nil {
+		m.accumulated = map[*impl]func(){}
+	}
+	m.accumulated[t.impl] = run
+}
+
+// runHooks calls what waits for the gradient of a node's output: what was asked
+// for last runs first, as a module's input is met after the next one's output in
+// the graph.
+func (m *Machine) runHooks(n *node) {
+	list := m.hooks[n]
+	if list == nil {
+		return
+	}
+	name := m.sites.node
+	for _, run := range slices.Backward(list) {
+		run()
+	}
+	m.sites.node = name
+}
+
+// AsGradients says that a buffer holds gradients.
+func (m *Machine) AsGradients(t Tensor) Tensor { m.become(t.storage, termGradients); return t }
