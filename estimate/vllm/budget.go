@@ -16,6 +16,7 @@ type rank struct {
 	graphs    account.Figure
 	charged   account.Figure // of graphs, before they are captured
 	held      account.Figure
+	others    account.Figure // of other processes, where the budget pays for them
 	requested account.Figure
 	available account.Figure // of the budget for the cache
 	pool      pool
@@ -44,7 +45,8 @@ func (o *options) spend(in estimate.Input, plan parallel.RankPlan) rank {
 		}
 		r.initial = account.Zero("this generation charges it to the budget, with what came later", r.initial.Provenance)
 	}
-	spent := account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged)
+	r.others = o.ofOthers(in.Memory, p)
+	spent := account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged, r.others)
 	r.available = r.requested.Minus(spent, p)
 	if o.CacheBytes > 0 {
 		r.available = account.Exact(o.CacheBytes, p)
@@ -58,6 +60,26 @@ func (o *options) spend(in estimate.Input, plan parallel.RankPlan) rank {
 	}
 	r.unknown = why
 	return r
+}
+
+// ofOthers is what other processes hold of the card when the engine starts, as far
+// as its budget pays for it. Worked number: of 0.2 × 23,609,475,072 bytes a
+// TinyLlama that needs 3,099,983,872 has 4,499 blocks left, and the next, which is
+// charged the first one's as well, less than none
+// (https://github.com/vllm-project/vllm/issues/4242).
+func (o *options) ofOthers(m estimate.Memory, p account.Provenance) account.Figure {
+	switch {
+	case o.others == never:
+		return account.Zero("this version takes nothing of other processes off the cache", p)
+	case !m.Free.Known() || !m.Total.Known():
+		return account.Zero("no other owner of the card was declared (--free)", p)
+	}
+	held := m.Total.Minus(m.Free, p)
+	low, most := max(0, held.Low()), max(0, high(held))
+	if o.others == perhaps {
+		low = 0
+	}
+	return account.Between(low, most, p)
 }
 
 // estimated is the engine's own estimate of graphs that it has not captured yet:

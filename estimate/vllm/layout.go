@@ -263,6 +263,9 @@ func (l *layout) sumOf() string {
 	if r.charged.Status() != account.StatusZero {
 		text += ", graphs " + span(r.charged)
 	}
+	if r.others.Status() != account.StatusZero {
+		text += ", what other processes hold of the card, which this version charges to itself, " + span(r.others)
+	}
 	return text + " leaves " + span(r.available)
 }
 

@@ -27,6 +27,7 @@ type options struct {
 	compute      dtype.Format
 	width        int64   // bytes of one element of the computation
 	streams      float64 // see fittedStreams
+	others       charge
 	notes        []account.Warning
 }
 
@@ -38,6 +39,7 @@ func resolve(in estimate.Input) options {
 	w := in.Workload
 	o := options{compute: w.Precision.Compute, streams: fittedStreams}
 	o.rules, o.assumed = of(w.Engine.Version)
+	o.others = others(w.Engine.Version)
 	o.extrapolated = o.assumed != "" || o.rules.name() != measuredVersion
 	if o.compute == dtype.Unknown {
 		o.compute = in.Model.Compute

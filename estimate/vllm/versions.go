@@ -97,6 +97,50 @@ func of(version string) (rules, string) {
 	return row, fmt.Sprintf("the source of vLLM %s was not read; the rules of its neighbour %s are assumed", version, row.name())
 }
 
+// charge is whether a budget pays for what other processes hold of the card.
+type charge int
+
+const (
+	never charge = iota
+	perhaps
+	always
+)
+
+// others is whether a version takes what other processes hold off its own budget.
+// Up to 0.4.0 the peak was all that is in use on the card, then what came into use
+// since the start; 0.6.4 and the second generation up to 0.8 counted everything
+// outside the allocator again, until snapshots of both ends were compared
+// (https://github.com/vllm-project/vllm/issues/4242,
+// https://github.com/vllm-project/vllm/issues/10643,
+// https://github.com/vllm-project/vllm/issues/14376).
+func others(version string) charge {
+	major, minor, ok := parse(version)
+	if !ok || major > 0 {
+		return never
+	}
+	switch patch := patchOf(version); {
+	case minor < 4, minor == 4 && patch == 0, minor == 6 && patch == 4, minor == 8:
+		return always
+	case minor == 9:
+		return perhaps // the comparison came between its releases
+	}
+	return never
+}
+
+// patchOf is the third number of a version; 0 where it has none.
+func patchOf(version string) int {
+	parts := strings.SplitN(version, ".", 4)
+	if len(parts) < 3 {
+		return 0
+	}
+	digits := strings.IndexFunc(parts[2], func(r rune) bool { return r < '0' || r > '9' })
+	if digits < 0 {
+		digits = len(parts[2])
+	}
+	n, _ := strconv.Atoi(parts[2][:digits])
+	return n
+}
+
 func (r rules) name() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
 
 // link is a file of the engine at the row's tag.
