@@ -178,7 +178,11 @@ func Number(bytes int64, unit Unit) string {
 // Fixed prints a count in one unit with that many decimals and without the
 // unit: the form for a column whose heading names the unit.
 func Fixed(bytes int64, unit Unit, decimals int) string {
-	return big.NewRat(bytes, unit.Bytes()).FloatString(decimals)
+	text := big.NewRat(bytes, unit.Bytes()).FloatString(decimals)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-") // what rounds to nothing has no sign
+	}
+	return text
 }
 
 func rat(decimal string) *big.Rat {

@@ -118,13 +118,13 @@ func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
 			answer = j
 		}
 	}
-	return answer.checked(a, rank)
+	return answer.checked(a, rank, budget)
 }
 
 // checked is a judgement with the rules by which the software itself stops. Where
-// one fails for certain it is the answer, whatever else would not fit: nothing
-// behind it is reached.
-func (j judgement) checked(a account.Account, rank int) judgement {
+// one fails for certain it is the answer, whatever would not fit behind it, which
+// nothing reaches; an earlier phase that does not fit comes first.
+func (j judgement) checked(a account.Account, rank int, budget Budget) judgement {
 	for _, c := range a.Checks {
 		v := Verdict{Value: CannotTell, Rank: rank, Phase: c.Phase, Term: c.Term, Reasons: []string{c.Rule, c.Remedy}}
 		v.Headroom = c.Have.Minus(c.Need, account.Provenance{Origin: account.Calculated, Scope: account.Device})
@@ -134,6 +134,9 @@ func (j judgement) checked(a account.Account, rank int) judgement {
 		case needed && most <= c.Have.Low():
 			continue
 		case bounded && c.Need.Low() > have:
+			if before, fails := j.before(a, c.Phase, budget); fails {
+				return before
+			}
 			v.Value, v.Short = DoesNotFit, c.Need.Low()-have
 			return judgement{Verdict: v, least: j.least}
 		}
@@ -147,6 +150,20 @@ func (j judgement) checked(a account.Account, rank int) judgement {
 		j = judgement{Verdict: v, least: j.least}
 	}
 	return j
+}
+
+// before is the first phase before one that does not fit.
+func (j judgement) before(a account.Account, until account.PhaseID, budget Budget) (judgement, bool) {
+	for _, phase := range a.Phases {
+		if phase.ID == until {
+			break
+		}
+		if v := decidePhase(a, phase, budget); v.Value == DoesNotFit {
+			v.Rank = j.Rank
+			return judgement{Verdict: v, least: j.least}, true
+		}
+	}
+	return j, false
 }
 
 // decidePhase applies the rule: the low of any scope above the highest plausible

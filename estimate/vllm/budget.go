@@ -18,6 +18,7 @@ type rank struct {
 	held      account.Figure
 	others    account.Figure // of other processes, where the budget pays for them
 	requested account.Figure
+	spent     account.Figure // of the budget, before the cache
 	available account.Figure // of the budget for the cache
 	pool      pool
 	unknown   string // why the cache is not known
@@ -46,8 +47,8 @@ func (o *options) spend(in estimate.Input, plan parallel.RankPlan) rank {
 		r.initial = account.Zero("this generation charges it to the budget, with what came later", r.initial.Provenance)
 	}
 	r.others = o.ofOthers(in.Memory, p)
-	spent := account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged, r.others)
-	r.available = r.requested.Minus(spent, p)
+	r.spent = account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged, r.others)
+	r.available = r.requested.Minus(r.spent, p)
 	if o.CacheBytes > 0 {
 		r.available = account.Exact(o.CacheBytes, p)
 	}

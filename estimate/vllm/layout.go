@@ -180,10 +180,7 @@ func (l *layout) checks() []account.Check {
 	p := l.blocks.Provenance
 	each := l.r.pool.blockBytes
 	have := l.blocks.Times(each)
-	checks = append(checks, account.Check{Phase: account.PhaseKVAllocation, Term: account.TermKVCache,
-		Need: account.Exact(each, p), Have: have,
-		Rule:   fmt.Sprintf("the budget leaves no room for a single block of the cache: %s", l.sumOf()),
-		Remedy: "raise the utilization, or take less for weights and for one step"})
+	checks = append(checks, l.single(each))
 	need := l.r.pool.perRequest(l.o, l.o.maxLength)
 	checks = append(checks, account.Check{Phase: account.PhaseKVAllocation, Term: account.TermKVCache,
 		Need: account.Exact(need, p).Times(each), Have: have,
@@ -191,6 +188,35 @@ func (l *layout) checks() []account.Check {
 			show(need*l.r.pool.blockBytes), show(l.blocks.Low()*l.r.pool.blockBytes), show(high*l.r.pool.blockBytes)),
 		Remedy: "the longest that fits is " + l.longest(high)})
 	return append(append(checks, l.room()...), l.declared()...)
+}
+
+// single is the room for one block of the cache, beside all that the budget pays
+// for.
+func (l *layout) single(each int64) account.Check {
+	p := l.blocks.Provenance
+	c := account.Check{Phase: account.PhaseKVAllocation, Term: account.TermKVCache, Need: account.Exact(each, p), Have: l.blocks.Times(each),
+		Rule: "the budget leaves no room for a single block of the cache: " + l.sumOf()}
+	if l.o.CacheBytes == 0 && l.o.Blocks == 0 && l.r.plan.Mesh.PipelineParallel <= 1 { // else other ranks, or nobody, decide
+		c.Need, c.Have = account.Sum(p, l.r.spent, c.Need), l.r.requested
+	}
+	c.Remedy = l.roomier(c.Need)
+	return c
+}
+
+// roomier is what makes room for bytes of the budget: a larger share, while the card
+// has them.
+func (l *layout) roomier(need account.Figure) string {
+	const less = "take less for weights (another format, more ranks) and for one step (--max-num-seqs, --max-num-batched-tokens)"
+	total, most := l.in.Memory.Total.Low(), high(need)
+	switch {
+	case total <= 0 || most <= 0:
+		return "raise the utilization, or " + less
+	case need.Low() > high(l.in.Memory.Total):
+		return "no utilization is enough, for it takes more than the whole card: " + less
+	case most > total:
+		return "perhaps no utilization is enough: " + less
+	}
+	return fmt.Sprintf("raise the utilization: %.3f is enough for it; or %s", math.Ceil(1000*float64(most)/float64(total))/1000, less)
 }
 
 // longest is the longest request that the blocks hold, for both ends of them.

@@ -10,7 +10,7 @@ func (l *layout) share() *estimate.Share {
 	p := provenance(budgetFormula, l.o.link("vllm/v1/worker/gpu_worker.py"), account.Process)
 	r := l.r
 	s := &estimate.Share{Given: l.o.Utilization, Initial: r.initial, Beside: l.beside(),
-		Spent: account.Sum(p, r.weights.all, r.profile.peak, r.nonTorch, r.charged)}
+		Spent: r.spent}
 	if r.unknown != "" {
 		s.Request = account.Unknown(r.unknown, p)
 		return s
