@@ -30,6 +30,7 @@ func SweepRecord(l *sweep.Ledger, tool record.Tool) *record.Sweep {
 		d.Limit = &record.SweepLimit{Low: p.Limit.Low, High: p.Limit.High, Step: p.Limit.Step, MaxRuns: p.Limit.MaxRuns()}
 	}
 	for _, point := range points {
+		d.Series.CapacityBytes = leastOf(d.Series.CapacityBytes, point.Total)
 		d.Points = append(d.Points, record.SweepPoint{
 			Value: point.Value, Attempt: point.Attempt, Status: string(point.Status), Error: record.Text(point.Error),
 			Record: record.Text(point.Record), PeakBytes: point.Bytes, Scope: record.Text(point.Scope), DurationNS: int64(point.Took),
@@ -48,6 +49,7 @@ func SweptMeasurement(m *record.Measurement, printed source.Source) sweep.Point 
 	var p sweep.Point
 	if m != nil {
 		p.Bytes, p.Scope = highestPeak(m)
+		p.Total = leastReported(m)
 	}
 	switch {
 	case m != nil && m.Outcome != nil && m.Outcome.Status == 0:
@@ -95,6 +97,25 @@ func highestPeak(m *record.Measurement) (*int64, string) {
 		}
 	}
 	return nil, ""
+}
+
+// leastReported is what the smallest device reports of those on which a phase ran.
+func leastReported(m *record.Measurement) *int64 {
+	var least *int64
+	for _, device := range m.Environment.Devices {
+		if slices.ContainsFunc(m.Phases, func(p record.MeasuredPhase) bool { return p.Device != nil && *p.Device == device.Index }) {
+			least = leastOf(least, device.ReportedBytes)
+		}
+	}
+	return least
+}
+
+// leastOf is the smaller of two counts of which either may be unknown.
+func leastOf(a, b *int64) *int64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
 }
 
 // failedPhase is the first phase that failed, and its error.

@@ -139,6 +139,9 @@ func TestReadAccepts(t *testing.T) {
 	for _, text := range []string{
 		cards(`"id": "a", "of_tomorrow": {"Id": [null, {"id": 1}]}, "reported_low_bytes": 3, "reported_high_bytes": 3`),
 		envelope(KindEstimate, `"model": {}, "engine": {}, "ranks": [{"rank": 0}], "verdict": {"headroom_low_bytes": -5, "headroom_high_bytes": -1}`),
+		// A change may hold more than it frees, and a card may lack room.
+		envelope(KindEstimate, `"model": {}, "engine": {}, "ranks": [{"rank": 0}], "advice": {"rank": 0, "options": [{"low_moved_bytes": -5, "high_moved_bytes": 3, "verdict": {}}]}`),
+		envelope(KindDecision, `"options": [], "evidence": [], "cards": [{"room_low_bytes": -5, "room_high_bytes": -1}]`),
 		"\n\t " + cards(""),
 	} {
 		if _, err := Read(source.Bytes("r.json", []byte(text))); err != nil {

@@ -20,6 +20,9 @@ type SweepSeries struct {
 	Order   string            `json:"order"`   // given, ascending, descending, bisection
 	Process string            `json:"process"` // always process: a new one each
 	Lengths *string           `json:"lengths"` // how values were drawn from a list of lengths
+	// CapacityBytes is what the device of the runs reports, the least of several; null
+	// where none was read.
+	CapacityBytes *int64 `json:"capacity_bytes"`
 }
 
 // SweepPoint is one value. Status is passed, out_of_memory, failed (for another

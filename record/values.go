@@ -97,11 +97,11 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// signed reports a number that may be negative: a difference, a moment that is
-// before the first, a seed.
+// signed reports a number that may be negative: a difference, room that is lacking, a
+// moment that is before the first, a seed.
 func signed(name string) bool {
 	switch name {
-	case "seed", "event", "first_birth", "last_birth", "last_free":
+	case "seed", "event", "first_birth", "last_birth", "last_free", "low_moved_bytes", "high_moved_bytes", "room_low_bytes", "room_high_bytes":
 		return true
 	}
 	for _, prefix := range []string{"headroom_", "difference_", "remainder_", "observed_"} {

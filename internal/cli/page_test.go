@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -141,7 +140,11 @@ func (b *browsed) picture(name string) {
 	}
 }
 
-const sized = "size%3Fmodel%3Dllama-3.1-70b%26gpu%3Dh100%26context%3D8192%26sequences%3D64%26tensor-parallel%3D4"
+const (
+	sized    = "size%3Fmodel%3Dllama-3.1-70b%26gpu%3Dh100%26context%3D8192%26sequences%3D64%26tensor-parallel%3D4"
+	trained  = "size%3Fwork%3Dtraining%26model%3Dllama-3.2-1b%26gpu%3Drtx-4090%26context%3D1024%26micro-batch%3D1"
+	launched = "size%3Fwork%3Dserver%26gpu%3Dh100%26command%3Dvllm%2520serve%2520llama-3.1-8b%2520--max-model-len%25208192"
+)
 
 // A model is sized on the page to the bytes that the command line says, and a
 // slider changes the answer at once.
@@ -204,110 +207,6 @@ func TestTraceInBrowser(t *testing.T) {
 	b.until(`!document.querySelector("#problem").hidden && document.querySelector("#problem").textContent.includes("snapshot")`)
 }
 
-func TestRecordsInBrowser(t *testing.T) {
-	b := openPage(t)
-	file := filepath.Join(t.TempDir(), "estimate.json")
-	if _, stderr, code := run(100, nil, false, "estimate", "llama-3.1-8b", "--context", "1024", "--sequences", "1", "--generated", "1", "--output", file); code != 0 {
-		t.Fatal(stderr)
-	}
-	b.open("records%3Fa%3D" + file)
-	b.until(`document.querySelector("#records .phases")`)
-	b.open("records%3Fa%3D" + mustAbs(t, "../../testdata/oom/exhaustion.txt"))
-	b.until(`document.querySelectorAll("#records td").length > 4`)
-	b.do(chromedp.SetUploadFiles("#record-file", []string{file}))
-	b.until(`document.querySelector("#records .phases")`)
-	snapshot := mustAbs(t, "../../testdata/snapshots/training_step.pickle")
-	b.open("records%3Fa%3D" + snapshot + "%26b%3D" + snapshot)
-	b.until(`document.querySelector("#records h2")?.textContent === "comparison"`)
-}
-
-// The file of --html shows what the page does, from a disk and alone.
-func TestEstimateFileInBrowser(t *testing.T) {
-	b := openPage(t)
-	file := filepath.Join(t.TempDir(), "estimate.html")
-	if _, stderr, code := run(100, nil, false, "estimate", "llama-3.1-70b", "--context", "8192", "--sequences", "32", "--generated", "512", "--tensor-parallel", "8", "--gpu", "h100", "--html", file); code != 0 {
-		t.Fatal(stderr)
-	}
-	b.do(chromedp.Navigate("about:blank"))
-	b.host = "file://" + filepath.Dir(file)
-	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+file))
-	// The script has run when the file is loaded; polling would need eval, which
-	// the file forbids.
-	if got := b.text(`document.querySelector(".verdict")?.textContent + document.querySelectorAll("td").length`); !strings.HasPrefix(got, "FITS") {
-		t.Errorf("the file shows %q", got)
-	}
-	if poor := b.text(contrast); poor != "" {
-		t.Errorf("too little contrast: %s", poor)
-	}
-	b.picture("estimate-file")
-	b.do(chromedp.EmulateViewport(320, 900))
-	if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
-		t.Errorf("%s pixels hang out of the window", over)
-	}
-	b.picture("estimate-file-phone")
-}
-
-// Light and dark, phone and wide: text has the contrast that people need, and
-// nothing hangs out of the window.
-func TestLooksInBrowser(t *testing.T) {
-	b := openPage(t)
-	for _, look := range []struct {
-		name  string
-		width int64
-		dark  bool
-	}{{"phone", 320, false}, {"phone-dark", 320, true}, {"wide", 1600, false}, {"wide-dark", 1600, true}} {
-		t.Run(look.name, func(t *testing.T) {
-			b.do(chromedp.EmulateViewport(look.width, 900), scheme(look.dark))
-			b.open(sized)
-			b.until(`document.querySelector(".verdict")?.textContent.startsWith("CANNOT TELL")`)
-			b.picture("size-" + look.name)
-			if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
-				t.Errorf("%s pixels hang out of the window", over)
-			}
-			if poor := b.text(contrast); poor != "" {
-				t.Errorf("too little contrast: %s", poor)
-			}
-			b.open("trace%3Fpath%3D" + mustAbs(t, "../../testdata/snapshots/training_step.pickle"))
-			b.until(`document.querySelectorAll("td details").length > 3`)
-			b.picture("trace-" + look.name)
-			if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
-				t.Errorf("of the trace %s pixels hang out of the window: %s", over, b.text(overhang))
-			}
-			if poor := b.text(contrast); poor != "" {
-				t.Errorf("of the trace too little contrast: %s", poor)
-			}
-		})
-	}
-}
-
-func scheme(dark bool) chromedp.Action[chromedp.Void] {
-	value := "light"
-	if dark {
-		value = "dark"
-	}
-	return func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}})
-		return chromedp.Void{}, err
-	}
-}
-
-// contrast lists the texts whose contrast with what is behind them is below 4.5,
-// as WCAG asks for texts of this size.
-const contrast = `(() => {
-  const part = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
-  const light = c => 0.2126 * part(c[0]) + 0.7152 * part(c[1]) + 0.0722 * part(c[2]);
-  const parse = s => s.match(/[\d.]+/g).map(Number);
-  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return parse(getComputedStyle(document.body).backgroundColor); };
-  const poor = [];
-  for (const e of document.querySelectorAll("body *")) {
-    if (e.tagName === "OPTION" || e.closest("[hidden]") || !e.getClientRects().length || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-    const style = getComputedStyle(e), ink = parse(e.closest("svg") ? style.fill : style.color), paper = behind(e);
-    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(e.tagName + " " + e.textContent.slice(0, 30));
-  }
-  return poor.join("; ");
-})()`
-
 func mustAbs(t *testing.T, path string) string {
 	t.Helper()
 	absolute, err := filepath.Abs(path)
@@ -319,6 +218,3 @@ func mustAbs(t *testing.T, path string) string {
 	}
 	return absolute
 }
-
-// overhang lists what reaches beyond the right edge of the window.
-const overhang = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 30)).join("; ")`

@@ -21,6 +21,7 @@ type Point struct {
 	Record  string        `json:"record"` // the measurement's file in the folder; empty when there is none
 	Bytes   *int64        `json:"bytes"`  // the highest peak that it read, in Scope; null when it read none
 	Scope   string        `json:"scope"`
+	Total   *int64        `json:"total"` // what its device reports, the least of several; null when nobody asked it
 	Began   time.Time     `json:"began"`
 	Took    time.Duration `json:"duration_ns"`
 }

@@ -23,9 +23,10 @@ async function ask(path, options = {}) {
 
 const json = (path, body, signal) => ask(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal });
 
-// Runs a command as the command line would. An error is a record, too.
-export async function answer(args, signal) {
-  const response = await json("/api/answer", { args }, signal);
+// Runs a command as the command line would, for its record. An error is a record, too.
+// --json stands before all else, for behind -- it would be another program's.
+export async function answer([verb, ...args], signal) {
+  const response = await json("/api/answer", { args: [verb, "--json", ...args] }, signal);
   return { record: await response.json(), exit: Number(response.headers.get("X-Exit-Code")) };
 }
 

@@ -57,7 +57,7 @@ function trained(t) {
     t.accumulation > 1 ? t.accumulation + " micro-batches a step" : null].filter(Boolean).join(" · "), "note");
 }
 
-const origins = ["calculated", "fitted", "observed", "assumed"];
+const origins = ["calculated", "fitted", "observed", "assumed"], elsewhere = "not alive at the peak";
 
 // The terms by how they are known, each with its interval at the peak. Hovering or
 // opening one shows its rule, its source and its bytes.
@@ -66,10 +66,11 @@ function terms(rank) {
   const none = rank.terms.filter(t => t.status === "zero");
   const at = t => figure(t, "at_peak"), most = Math.max(1, ...counted.map(t => at(t).high ?? at(t).low ?? 0));
   const unit = unitFor(...counted.map(t => figure(t, "").high ?? figure(t, "").low));
-  const kind = t => t.status === "unknown" ? "unknown" : t.origin;
-  const rows = [...origins, "unknown"].flatMap(origin => {
+  const there = t => !rank.peak || rank.peak.composition.some(c => c.term === t.id);
+  const kind = t => !there(t) ? elsewhere : t.status === "unknown" ? "unknown" : t.origin;
+  const rows = [...origins, "unknown", elsewhere].flatMap(origin => {
     const of = counted.filter(t => kind(t) === origin);
-    return of.length ? [origin, ...of.map(t => [words(t.id), interval(at(t), unit), track(0, most, pieces(at(t)), withUnit(at(t))), interval(figure(t, ""), unit), known(t)])] : [];
+    return of.length ? [origin, ...of.map(t => [words(t.id), there(t) ? interval(at(t), unit) : "", there(t) ? track(0, most, pieces(at(t)), withUnit(at(t))) : "", interval(figure(t, ""), unit), known(t)])] : [];
   });
   return element("div", {}, table(`What the peak in ${words(rank.peak?.phase)} is made of, by how it is known, ${unitName(unit)}`,
     [{ title: "term" }, { title: "at the peak", number: true }, { title: "" }, { title: "at most, ever", number: true }, { title: "how it is known" }], rows),
@@ -78,7 +79,7 @@ function terms(rank) {
 
 function known(t) {
   const exact = figure(t, "at_peak");
-  const inside = [t.rule && t.rule !== t.rule_short ? t.rule : null, `${count(exact.low)}${exact.high === exact.low ? "" : ` to ${count(exact.high)}`} bytes at the peak`, t.from_phase ? `alive from ${words(t.from_phase)} to ${words(t.to_phase)}` : null, t.source ? "source: " + t.source : null].filter(Boolean);
+  const inside = [t.rule && t.rule !== t.rule_short ? t.rule : null, exact.low == null ? null : `${count(exact.low)}${exact.high === exact.low ? "" : ` to ${count(exact.high)}`} bytes at the peak`, t.from_phase ? `alive from ${words(t.from_phase)} to ${words(t.to_phase)}` : null, t.source ? "source: " + t.source : null].filter(Boolean);
   const short = t.reason || t.rule_short || t.rule || words(t.category);
   return element("details", { title: inside.join("\n") }, element("summary", {}, short), element("ul", {}, inside.map(line => element("li", {}, line))));
 }

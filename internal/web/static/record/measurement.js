@@ -1,11 +1,12 @@
 // A measurement: how it ended, the phases as a strip, and every counter that was read.
 import { words, paragraph, table } from "../dom.js";
 import { figure, exactly, bytes, withUnit, duration, unitFor, unitName, interval } from "../figures.js";
+import { against } from "./against.js";
 import { phases } from "./phases.js";
 
 export function measurement(record) {
   return [outcome(record), record.subject === "lab" ? paragraph("The lab network: it shows that measuring works here, and is no evidence for a workload.", "note") : null,
-    environment(record.environment), ...ranksOf(record).map(([rank, list]) => strip(rank, list, record)), counters(record.phases)];
+    environment(record.environment), against(record.against, "measured"), ...ranksOf(record).map(([rank, list]) => strip(rank, list, record)), counters(record.phases)];
 }
 
 function outcome({ outcome: o, complete }) {

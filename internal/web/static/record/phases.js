@@ -25,7 +25,7 @@ export function phases(caption, shown, capacity, missing = []) {
   const level = (f, word) => f && (f.low != null || f.high != null) ? `${word} ${interval(f, unit)}` : null;
   const item = p => element("li", { class: [p.highest ? "peak" : "", p.peak.high == null ? "open" : ""].join(" ") },
     element("b", {}, words(p.name) + (p.step ? " " + p.step : "") + (p.part ? `, micro-batch ${p.part}` : "")),
-    element("span", { class: "level", "aria-hidden": "true" }, element("i", { class: "may", style: { height: part(top(p.peak)) } }), element("i", { class: "sure", style: { height: part(p.peak.low ?? 0) } }),
+    element("span", { class: "level", "aria-hidden": "true" }, element("i", { class: "sure", style: { height: part(p.peak.low ?? 0) } }), element("i", { class: "may", style: { bottom: part(p.peak.low ?? 0), height: part(top(p.peak) - (p.peak.low ?? 0)) } }),
       capacity == null ? null : element("i", { class: "line", style: { bottom: part(capacity) } })),
     element("span", {}, `${interval(p.peak, unit)} ${unitName(unit)}`),
     element("small", {}, [level(p.start, "from"), level(p.end, "to")].filter(Boolean).join(", ")),

@@ -1,9 +1,10 @@
 // A memory snapshot: where the peak is, what it is made of, what is stuck.
 import { element, words, paragraph, table, track } from "../dom.js";
 import { figure, bytes, count, withUnit } from "../figures.js";
+import { against } from "./against.js";
 
 export function snapshot(record, { openTrace }) {
-  return [openTrace ? element("button", { type: "button", onclick: openTrace }, "Look at the trace") : null, ...record.devices.flatMap(device)];
+  return [openTrace ? element("button", { type: "button", onclick: openTrace }, "Look at the trace") : null, against(record.against, "recorded"), ...record.devices.flatMap(device)];
 }
 
 function device(d) {

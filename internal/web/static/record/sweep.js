@@ -58,13 +58,13 @@ function plot(record) {
   const x = scale(points), most = Math.max(1, capacity ?? 0, ...points.map(p => p.peak_bytes ?? 0)) * 1.06;
   const read = points.some(p => p.peak_bytes != null) || capacity != null;
   const y = n => bottom - (bottom - top) * n / most, unit = unitFor(most);
-  const svg = drawn("svg", { viewBox: "0 0 700 340", class: "plot", role: "img", "aria-label": `peak over ${words(record.varied)}: ${answer(record)} Every value stands in the table below.` });
+  const svg = drawn("svg", { viewBox: "0 0 700 350", class: "plot", role: "img", "aria-label": `peak over ${words(record.varied)}: ${answer(record)} Every value stands in the table below.` });
   const label = (text, at, anchor = "start", kind = "") => drawn("text", { x: at[0], y: at[1], "text-anchor": anchor, class: kind }, text);
   if (b.monotone && b.largest_pass != null && b.smallest_fail != null) {
     svg.append(drawn("rect", { x: x(b.largest_pass), y: top, width: Math.max(1, x(b.smallest_fail) - x(b.largest_pass)), height: bottom - top, class: "boundary" }),
       label(`boundary: between ${count(b.largest_pass)} and ${count(b.smallest_fail)}`, [right, top - 12], "end"));
   }
-  svg.append(label(read ? `peak, ${unitName(unit)}` : "no peak was read", [left, top - 12]), label(words(record.varied), [right, bottom + 38], "end"));
+  svg.append(label(read ? `peak, ${unitName(unit)}` : "no peak was read", [left, top - 12]), label(words(record.varied), [right, bottom + 52], "end"));
   for (const part of read ? [0, 0.25, 0.5, 0.75, 1] : []) {
     svg.append(drawn("path", { d: `M${left} ${y(most * part / 1.06)}H${right}`, class: "grid" }), label((most * part / 1.06 / 1024 ** unit).toFixed(1), [left - 8, y(most * part / 1.06) + 4], "end"));
   }

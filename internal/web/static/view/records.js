@@ -12,8 +12,8 @@ export function records(host, tell, openTrace) {
   const status = element("p", { role: "status", class: "quiet" });
   const go = (a, b) => { location.hash = "records?" + new URLSearchParams(b ? { a, b } : { a }); };
   host.append(element("form", { class: "form", onsubmit: e => { e.preventDefault(); go(file.input.value.trim(), other.input.value.trim()); } },
-    file.row, fileField("record-file", "or choose a file", path => go(path, other.input.value.trim()), tell),
-    other.row, fileField("record-other", "or choose a file", path => go(file.input.value.trim(), path), tell), element("button", {}, "Open")), status, shown);
+    element("div", {}, file.row, fileField("record-file", "or choose the file", path => go(path, other.input.value.trim()), tell)),
+    element("div", {}, other.row, fileField("record-other", "or choose the file beside it", path => go(file.input.value.trim(), path), tell)), element("button", {}, "Open")), status, shown);
 
   async function open() {
     const a = file.input.value.trim(), b = other.input.value.trim();
@@ -39,7 +39,7 @@ export function records(host, tell, openTrace) {
   };
 }
 
-const ask = async args => ({ record: (await answer([...args, "--json"])).record, args });
+const ask = async args => ({ record: (await answer(args)).record, args });
 
 // An estimate stands beside evidence; two of a kind are compared.
 async function beside(a, b) {

@@ -33,7 +33,7 @@ export function size(host, tell) {
     if (given.work === "server" ? !given.command : !given.model) return shown.replaceChildren(paragraph(given.work === "server" ? "Write the command that starts the server: vllm serve, and its flags." : "Name a model: llama-3.1-8b, a folder, or org/name of a hub.", "quiet"));
     shown.setAttribute("aria-busy", "true");
     try {
-      const args = command(given), { record } = await answer([...args, "--json"], running.signal);
+      const args = command(given), { record } = await answer(args, running.signal);
       tell(null);
       if (record.kind !== "error") remember("models", given.model);
       show(shown, record, args, { apply: setting => put(taken(f.shared(), setting)), choose: gpu => put({ ...f.shared(), gpu }) });
@@ -49,7 +49,7 @@ export function size(host, tell) {
     const ask = (name, words, fits) => element("button", { type: "button", onclick: async () => {
       said.replaceChildren("searching …");
       try {
-        const { record } = await answer([...command({ ...given, [name]: "" }, ["solve", name.replaceAll("-", "_")]), "--json"]);
+        const { record } = await answer(command({ ...given, [name]: "" }, ["solve", name.replaceAll("-", "_")]));
         const value = record.solution?.value;
         said.replaceChildren(...value == null ? [record.message || record.solution?.limit_reason || "none is known to fit"] : [`${words} that ${fits}: ${value.toLocaleString("en-US")}. `,
           element("button", { type: "button", onclick: () => put({ ...f.shared(), [name]: String(value) }) }, "Take it")]);
@@ -63,7 +63,7 @@ export function size(host, tell) {
   async function catalogue() {
     listed = true;
     try {
-      const { record } = await answer(["gpus", "--json"]);
+      const { record } = await answer(["gpus"]);
       document.getElementById("cards").append(element("option", { value: "all" }, "every card of the catalogue"), ...record.cards.map(c => element("option", { value: c.id }, c.name)));
     } catch (error) { tell(error); }
   }
