@@ -12,6 +12,8 @@ import transformers
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
+FEED_FORWARD = ("down_proj", "fc2", "c_proj")  # whose input IA3 scales, not their output
+
 ENCODERS = ("bert", "roberta", "distilbert")
 
 OPTIMIZERS = {
@@ -71,15 +73,28 @@ def adapted(made, options):
     """The model with adapters of peft on the modules whose last name is given."""
     import peft
 
-    config = peft.LoraConfig(
+    targets = options.targets.split(",")
+    kinds = {
+        "ia3": lambda: peft.IA3Config(target_modules=targets, feedforward_modules=[t for t in targets if t in FEED_FORWARD]),
+        "ln_tuning": lambda: peft.LNTuningConfig(target_modules=targets),
+        "oft": lambda: peft.OFTConfig(r=options.rank, oft_block_size=0, target_modules=targets),
+    }
+    config = kinds[options.adapter]() if options.adapter in kinds else low_rank(targets, options)
+    return peft.get_peft_model(made, config)
+
+
+def low_rank(targets, options):
+    """The configuration of LoRA and DoRA."""
+    import peft
+
+    return peft.LoraConfig(
         r=options.rank,
         lora_alpha=2 * options.rank,
         lora_dropout=options.adapter_dropout,
-        target_modules=options.targets.split(","),
+        target_modules=targets,
         modules_to_save=options.modules_to_save.split(",") if options.modules_to_save else None,
         use_dora=options.adapter == "dora",
     )
-    return peft.get_peft_model(made, config)
 
 
 def inputs(made, options):
@@ -105,7 +120,7 @@ def inputs(made, options):
         call["attention_mask"] = torch.ones_like(ids)
     if options.keep:
         call["logits_to_keep"] = options.keep
-    if not config.is_encoder_decoder and config.model_type not in ENCODERS:
+    if not config.is_encoder_decoder and config.model_type not in ENCODERS and not options.keep_outputs:
         call["use_cache"] = False
     return call
 

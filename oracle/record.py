@@ -25,7 +25,7 @@ def arguments(words):
     p.add_argument("--experts", choices=["", "eager", "batched_mm", "grouped_mm"], default="")
     p.add_argument("--dtype", choices=list(build.FORMATS), default="float32")
     p.add_argument("--checkpointing", choices=["", "reentrant", "not_reentrant"], default="")
-    p.add_argument("--adapter", choices=["none", "lora", "dora"], default="none")
+    p.add_argument("--adapter", choices=["none", "lora", "dora", "ia3", "ln_tuning", "oft"], default="none")
     p.add_argument("--rank", type=int, default=8)
     p.add_argument("--targets", default="q_proj,v_proj")
     p.add_argument("--modules-to-save", default="")
@@ -34,6 +34,7 @@ def arguments(words):
     p.add_argument("--decoder-length", type=int, default=0)
     p.add_argument("--keep", type=int, default=0, help="positions whose logits are computed; 0 for all")
     p.add_argument("--mask", action="store_true", help="pass an attention mask of ones")
+    p.add_argument("--keep-outputs", action="store_true", help="the loop has a name for the outputs, as scripts have and Trainer has not")
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--out", help="add the facts to this file (.gz: compressed); else a summary is printed")
     p.add_argument("--trace", action="store_true", help="print every event with its line of Python")
@@ -42,11 +43,15 @@ def arguments(words):
     return options
 
 
-def train(made, call, optimizer, steps):
-    """Training as transformers' Trainer does it: of the outputs the loss alone lives on."""
-    for step in range(1, steps + 1):
+def train(made, call, optimizer, options):
+    """Training as transformers' Trainer does it: of the outputs the loss alone lives on, unless the loop keeps them."""
+    for step in range(1, options.steps + 1):
         with record_function(f"{events.MARK}forward {step}"):
-            loss = made(**call).loss
+            if options.keep_outputs:
+                outputs = made(**call)
+                loss = outputs.loss
+            else:
+                loss = made(**call).loss
         with record_function(f"{events.MARK}backward {step}"):
             loss.backward()
         with record_function(f"{events.MARK}optimizer_step {step}"):
@@ -67,7 +72,7 @@ def recorded(made, call, optimizer, options):
     """The profile of the program, from after the model is there."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
         if options.operation == "training":
-            train(made, call, optimizer, options.steps)
+            train(made, call, optimizer, options)
         else:
             kept = evaluate(made, call)
         with record_function(f"{events.MARK}end 0"):

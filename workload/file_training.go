@@ -73,6 +73,7 @@ type trainingYAML struct {
 	Attention      string          `yaml:"attention"`
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
+	KeepOutputs    bool            `yaml:"keep_outputs"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
 	Evaluation     *evaluationYAML `yaml:"evaluation"`
 	Save           *copyYAML       `yaml:"save"`
@@ -117,6 +118,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		Reset:        choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
 		Accumulation: c.atLeast("training.accumulation", d.Accumulation, 0),
 		InBackward:   d.InBackward,
+		KeepsOutputs: d.KeepOutputs,
 		Attention:    choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
 		Resume:       choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
 	}

@@ -18,7 +18,11 @@ type Train struct {
 	Checkpointing Checkpointing
 	// Attention is the implementation that the loader was asked for: "sdpa" where
 	// nobody said, or "eager".
-	Attention    string
+	Attention string
+	// KeepsOutputs says that the loop has a name for what a forward pass returned,
+	// which then lives until the next one has returned: the logits, and the cache
+	// that a model fills unless it is told not to. Trainer of transformers has none.
+	KeepsOutputs bool
 	Accumulation int64 // micro-batches of one step; 0 and 1 are one
 	// InBackward says that each parameter is updated as soon as its gradient is
 	// there, and its gradient freed (optimizer_in_backward).
@@ -90,7 +94,7 @@ func (c Checkpointing) String() string {
 
 // Tuning is fine-tuning that leaves the base model frozen.
 type Tuning struct {
-	Kind    string // "lora", "dora"
+	Kind    string // "lora" where nothing is said, or one of Adapters
 	Rank    int
 	Targets []string // names of modules or their ends; "all-linear" alone for every linear layer but the head
 	Saved   []string // modules_to_save: trained whole, as copies beside the frozen ones
@@ -259,14 +263,31 @@ func ParseCheckpointing(text string) (Checkpointing, error) {
 // MaxRank bounds the rank of an adapter: more than any matrix has rows.
 const MaxRank = 1 << 20
 
+// The kinds of adapters.
+const (
+	LoRA     = "lora"
+	DoRA     = "dora"
+	IA3      = "ia3"       // a vector that scales an output, or the input of the last layer of a network
+	LNTuning = "ln_tuning" // trained copies of norms
+	OFT      = "oft"       // rotations of the input, in so many blocks as the rank says
+)
+
+// Adapters lists the kinds of adapters.
+func Adapters() []string { return []string{LoRA, DoRA, IA3, LNTuning, OFT} }
+
+// ranked reports an adapter that has a rank.
+func (t *Tuning) ranked() bool { return t.Kind != IA3 && t.Kind != LNTuning }
+
 // Check refuses an adapter that does not say what it trains.
 func (t *Tuning) Check() error {
 	switch {
-	case t.Kind != "" && t.Kind != "lora" && t.Kind != "dora":
-		return fmt.Errorf("is of the kind %q, expected lora or dora", t.Kind)
+	case t.Kind != "" && !slices.Contains(Adapters(), t.Kind):
+		return fmt.Errorf("is of the kind %q, expected one of %s", t.Kind, strings.Join(Adapters(), ", "))
+	case t.Rank > 0 && !t.ranked():
+		return fmt.Errorf("is of the kind %s, which has no rank", t.Kind)
 	case t.Rank > MaxRank:
 		return fmt.Errorf("has rank %d, expected at most %d", t.Rank, MaxRank)
-	case t.Rank < 1 && len(t.Saved) == 0:
+	case t.Rank < 1 && len(t.Saved) == 0 && t.ranked():
 		return fmt.Errorf("does not say its rank")
 	case len(t.Targets) == 0 && len(t.Saved) == 0:
 		return fmt.Errorf("does not say which modules it targets: name them (q_proj, v_proj), or all-linear")

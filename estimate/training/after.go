@@ -89,6 +89,10 @@ func (j *job) merge() {
 			j.here(term, account.Zero("there is no adapter to merge", requested(mergeFormula)))
 			return
 		}
+		if k := j.train.Tuning.Kind; k == workload.IA3 || k == workload.OFT {
+			j.here(term, account.Unknown("merging adapters of the kind "+k+" is not modelled", requested(mergeFormula)))
+			return
+		}
 		for _, m := range j.train.Tuning.Modules {
 			if !m.Saved && len(m.Shapes) >= 2 {
 				j.mergeModule(term, m)

@@ -18,6 +18,8 @@ type operators struct {
 	net   *modules.Net
 	batch modules.Batch
 	loss  torch.Tensor // the loop's name for it, which lives until it is bound again
+	// outputs are all that a forward pass returned, where the loop has a name for it.
+	outputs modules.Outputs
 	// beforeLoss is called when the logits are there and their loss is not.
 	beforeLoss func()
 }
@@ -59,6 +61,7 @@ func (j *job) program() error {
 		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
 		Segment:       j.train.Checkpointing.Every,
+		Cache:         j.train.KeepsOutputs && j.train.Checkpointing.Kind != workload.FullCheckpointing && j.train.Checkpointing.Kind != workload.EveryCheckpointing,
 		Earlier:       j.earlierProgram(),
 		Reentrant:     j.earlier(), // what gradient_checkpointing_enable chose before release 5
 		// peft asks for it with every kind of recomputation, since a frozen
@@ -130,9 +133,22 @@ func (j *job) holding() *holding {
 			h.copied[name] = true
 			continue
 		}
-		h.tuned[name] = modules.Adapter{Rank: m.Shapes[0][len(m.Shapes[0])-2], Format: j.adapterFormat(), Dropout: j.train.Tuning.Dropout, DoRA: j.train.Tuning.Kind == "dora"}
+		h.tuned[name] = j.adapterOf(m)
 	}
 	return h
+}
+
+// adapterOf is the adapter on a module.
+func (j *job) adapterOf(m workload.TunedModule) modules.Adapter {
+	rows := m.Shapes[0][len(m.Shapes[0])-2]
+	a := modules.Adapter{Rank: rows, Format: j.adapterFormat(), Dropout: j.train.Tuning.Dropout, DoRA: j.train.Tuning.Kind == workload.DoRA}
+	switch j.train.Tuning.Kind {
+	case workload.IA3:
+		a.Kind, a.Input = modules.Scaling, rows == 1
+	case workload.OFT:
+		a.Kind = modules.Rotation
+	}
+	return a
 }
 
 func (h *holding) isPacked(name string) bool {
@@ -192,6 +208,13 @@ func (j *job) inputs() {
 func (j *job) forward() {
 	o := j.ops
 	run := func() { o.rebind(o.m.Keep(o.net.Loss(o.batch))) }
+	if j.train.KeepsOutputs {
+		run = func() {
+			made := o.net.Outputs(o.batch)
+			o.net.Release(o.outputs)
+			o.outputs, o.loss = made, made.Loss
+		}
+	}
 	if f := j.train.Autocast; f != dtype.Unknown {
 		o.m.Autocast(f, run)
 		return

@@ -19,6 +19,36 @@ func (m *Machine) AssignEvery(x Tensor, dim int, step int64, y Tensor) {
 	m.assign(x, y, func(part *impl) { part.every(x.wrap(dim), step) })
 }
 
+// IndexPut writes values into places of a tensor that indices name, as
+// x[:, rows, columns] = y does, where the indices are kept by somebody else. The
+// gradient of the values is read at these places (index_put_ in derivatives.yaml).
+func (m *Machine) IndexPut(x, y Tensor) Tensor {
+	if !given(x, y) {
+		return m.refuse(y)
+	}
+	if m.wants(x.impl, y.impl) {
+		n := m.record("IndexPutBackward0", indexPutBackward, x.impl, y.impl)
+		n.ints, n.n = y.size, y.dims
+		if x.node != nil {
+			m.unlink(x.node)
+			x.node = nil
+		}
+		n.computes(x.impl)
+	}
+	m.consume(y)
+	return x
+}
+
+func indexPutBackward(p *pass) {
+	if p.needs(0) {
+		p.give(0, p.m.like("index_put", p.grad()))
+	}
+	if p.needs(1) {
+		p.m.sites.op = "index"
+		p.give(1, p.m.empty(p.grad().dtype, p.n.ints[:p.n.n]))
+	}
+}
+
 func (m *Machine) assign(x, y Tensor, cut func(part *impl)) {
 	if m.wants(x.impl, y.impl) {
 		n := m.record("CopySlices", copySlicesBackward, x.impl, y.impl)

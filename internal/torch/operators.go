@@ -47,6 +47,7 @@ const (
 	And
 	Maximum
 	PowTensor
+	AddScaled // x + number · y
 	binaryCount
 )
 
@@ -87,6 +88,7 @@ func unaryContracts(Release) [unaryCount]elementwise {
 func binaryContracts() [binaryCount]elementwise {
 	var c [binaryCount]elementwise
 	c[Add] = elementwise{name: "add", node: "AddBackward0", backward: addBackward}
+	c[AddScaled] = elementwise{name: "add", node: "AddBackward0", backward: addScaledBackward}
 	c[Sub] = elementwise{name: "sub", node: "SubBackward0", backward: subBackward}
 	c[Mul] = elementwise{name: "mul", node: "MulBackward0", saves: savesCross, backward: mulBackward}
 	c[Div] = elementwise{name: "div", node: "DivBackward0", saves: savesOther | savesForOther, backward: divBackward}
@@ -181,6 +183,16 @@ func clampBackward(p *pass) {
 	high := p.hold(p.m.comparison(p.saved(0)))
 	_ = high
 	p.give(0, p.m.selected(low, p.grad(), zero))
+}
+
+// addScaledBackward: what was scaled gets the gradient times the number.
+func addScaledBackward(p *pass) {
+	if p.needs(1) {
+		p.give(1, p.m.like("mul", p.grad()))
+	}
+	if p.needs(0) {
+		p.same(0, p.grad())
+	}
 }
 
 func addBackward(p *pass) {

@@ -34,6 +34,11 @@ func (r Release) before(major, minor int) bool {
 // (torch/optim/adamw.py, _multi_tensor_adamw).
 func (r Release) addsRootsApart() bool { return r.before(2, 0) }
 
+// savesSoftmaxInput: softmax and log_softmax kept their input beside the result
+// to 1.10 (https://github.com/pytorch/pytorch/issues/64000,
+// https://github.com/pytorch/pytorch/pull/65242).
+func (r Release) savesSoftmaxInput() bool { return r.before(1, 11) }
+
 // savesMeanInput: mean over dimensions kept its input in 1.13.
 func (r Release) savesMeanInput() bool { return r.before(2, 0) }
 

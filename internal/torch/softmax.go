@@ -43,6 +43,9 @@ func (m *Machine) softmax(op, name, back string, x Tensor, f dtype.Format) Tenso
 	if n != nil {
 		n.computes(out)
 		m.saveOutput(n, out)
+		if m.release.savesSoftmaxInput() {
+			m.saveResults(n, a)
+		}
 	}
 	m.drop(c, a)
 	m.consume(x)

@@ -6,9 +6,21 @@ import (
 	"floodmark/model"
 )
 
-// Adapter is a low-rank adapter on one linear layer.
+// AdapterKind is how an adapter changes a linear layer.
+type AdapterKind string
+
+// The kinds that have a program.
+const (
+	LowRank  AdapterKind = ""         // B(A(x)) is added
+	Scaling  AdapterKind = "scaling"  // a vector scales the input or the output (IA3)
+	Rotation AdapterKind = "rotation" // blocks turn the input (OFT)
+)
+
+// Adapter is an adapter on one linear layer.
 type Adapter struct {
-	Rank    int64
+	Kind    AdapterKind
+	Rank    int64        // of a rotation the number of blocks
+	Input   bool         // what is scaled is the input
 	Format  dtype.Format // of its own weights
 	Dropout bool         // of its input
 	DoRA    bool         // with a trained magnitude of each output

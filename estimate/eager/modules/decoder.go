@@ -24,6 +24,27 @@ func (n *Net) Loss(b Batch) torch.Tensor {
 	return loss
 }
 
+// Outputs is what a forward pass returned, for a loop that has a name for it.
+type Outputs struct {
+	Loss, logits torch.Tensor
+	cache        []torch.Tensor
+}
+
+// Outputs runs a forward pass with its loss, all of whose outputs live on until
+// they are released.
+func (n *Net) Outputs(b Batch) Outputs {
+	logits, loss := n.run(b)
+	o := Outputs{Loss: n.m.Keep(loss), logits: n.m.Keep(logits), cache: n.cache}
+	n.cache = nil
+	return o
+}
+
+// Release ends outputs.
+func (n *Net) Release(o Outputs) {
+	n.m.Drop(o.Loss, o.logits)
+	n.m.Drop(o.cache...)
+}
+
 // Logits runs a forward pass without a loss.
 func (n *Net) Logits(b Batch) torch.Tensor {
 	b.Labels = torch.Tensor{}

@@ -7,8 +7,13 @@ import (
 
 // linear runs a linear layer, with its adapter where it has one.
 func (n *Net) linear(l linear, x torch.Tensor) torch.Tensor {
-	if l.adapter != nil {
+	switch {
+	case l.adapter != nil:
 		return n.adapted(l, x)
+	case l.turned != nil && l.turned.Kind == Scaling:
+		return n.scaled(l, x)
+	case l.turned != nil:
+		return n.rotated(l, x)
 	}
 	return n.bare(l, x)
 }

@@ -40,7 +40,7 @@ var formats = map[string]dtype.Format{"": dtype.F32, "float32": dtype.F32, "bflo
 func optionsOf(r recorded) modules.Options {
 	format, training := formats[r.option("dtype")], r.option("operation") != "evaluation"
 	o := modules.Options{
-		CPU: true, Reference: true, Cache: r.family == "t5", Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
+		CPU: true, Reference: true, Cache: r.family == "t5" || r.flag("keep-outputs"), Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}
@@ -68,7 +68,10 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 	}
 	comma := func(c rune) bool { return c == ',' }
 	targets, saved := strings.FieldsFunc(r.option("targets"), comma), strings.FieldsFunc(r.option("modules-to-save"), comma)
-	a := modules.Adapter{Rank: 8, Format: dtype.F32, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora"}
+	if kind == "ln_tuning" {
+		targets, saved = nil, targets
+	}
+	a := modules.Adapter{Rank: 8, Format: dtype.F32, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora", Kind: kinds[kind]}
 	if rank := r.option("rank"); rank != "" {
 		fmt.Sscan(rank, &a.Rank)
 	}
@@ -76,13 +79,20 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
 	}
 	o.InputGrads = o.Checkpointing
-	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) { return a, slices.Contains(targets, module(t)) }
+	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) {
+		own := a
+		own.Input = t.Role == model.RoleDown
+		return own, slices.Contains(targets, module(t))
+	}
 }
+
+// kinds are the conditions' names of adapters that are no pair of matrices.
+var kinds = map[string]modules.AdapterKind{"ia3": modules.Scaling, "oft": modules.Rotation}
 
 // module is the last name of what holds a weight.
 func module(t model.Tensor) string {
 	parts := strings.Split(t.Name, ".")
-	if len(parts) < 2 || parts[len(parts)-1] != "weight" {
+	if end := parts[len(parts)-1]; len(parts) < 2 || end != "weight" && (end != "bias" || !strings.Contains(t.Name, "ln_")) {
 		return ""
 	}
 	return parts[len(parts)-2]
@@ -105,7 +115,7 @@ func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event,
 		m.Phase(account.PhaseForward, 1)
 		m.NoGrad(func() { n.Logits(b) })
 	} else {
-		train(m, n, b, optimizers[r.option("optimizer")])
+		train(m, n, b, optimizers[r.option("optimizer")], r.flag("keep-outputs"))
 	}
 	tl, err := m.Timeline()
 	if err != nil {
@@ -156,8 +166,9 @@ var optimizers = map[string]torch.OptimizerOptions{
 }
 
 // train is two steps as oracle/record.py runs them.
-func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerOptions) {
+func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerOptions, keeps bool) {
 	var loss torch.Tensor
+	var outputs modules.Outputs
 	var trained []torch.Tensor
 	for _, p := range n.Parameters() {
 		trained = append(trained, p.Tensor)
@@ -165,9 +176,15 @@ func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerO
 	optimizer := m.NewOptimizer(o, trained)
 	for step := 1; step <= 2; step++ {
 		m.Phase(account.PhaseForward, step)
-		next := m.Keep(n.Loss(b))
-		m.Drop(loss)
-		loss = next
+		if keeps {
+			made := n.Outputs(b)
+			n.Release(outputs)
+			outputs, loss = made, made.Loss
+		} else {
+			next := m.Keep(n.Loss(b))
+			m.Drop(loss)
+			loss = next
+		}
 		m.Phase(account.PhaseBackward, step)
 		m.Backward(loss)
 		m.Phase(account.PhaseOptimizerStep, step)

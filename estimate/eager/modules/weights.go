@@ -128,7 +128,11 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
 			n.lacksAdapter(t, a, w)
-			l.adapter = n.lowRank(a, w, n.asLinear(t, shape))
+			if a.Kind == LowRank {
+				l.adapter = n.lowRank(a, w, n.asLinear(t, shape))
+			} else {
+				l.turned = n.beforeOrAfter(a, n.asLinear(t, shape))
+			}
 		}
 	}
 	return l
@@ -195,6 +199,8 @@ func (n *Net) lacksAdapter(t model.Tensor, a Adapter, w Weight) {
 	case n.why != "":
 	case t.Role.Module() == model.EmbeddingModule:
 		n.why = "an adapter on an embedding has no program here"
+	case a.Kind != LowRank && w.Packed:
+		n.why = "an adapter of this kind beside packed weights has no program here"
 	case a.DoRA && w.Packed:
 		n.why = "DoRA beside packed weights has no program here"
 	}
@@ -208,6 +214,7 @@ type linear struct {
 	own          torch.Tensor // the weight itself, where weight is a trained copy of it
 	packed       *torch.Packed
 	adapter      *lowRank
+	turned       *turned
 	transposed   bool
 }
 
