@@ -100,8 +100,11 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 	facts.Parameters, facts.ParametersLow, _ = record.Interval(m.Parameters())
 	facts.WeightsBytes, facts.WeightsLowBytes, facts.WeightsHighBytes = record.Interval(m.WeightsBytes())
 	compute := m.Compute
-	if trains(p.Request.Workload.Operation) {
-		compute = p.Request.Workload.ComputeFormat(compute)
+	switch w := p.Request.Workload; {
+	case trains(w.Operation):
+		compute = w.ComputeFormat(compute)
+	case w.Precision.Compute != dtype.Unknown:
+		compute = w.Precision.Compute
 	}
 	if compute != dtype.Unknown {
 		facts.ComputeFormat = record.Text(compute.String())

@@ -2,6 +2,7 @@ package enginelog
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,72 @@ func (e *engineReader) llamaCPP(at reading, text string) bool {
 	if _, row, found := strings.Cut(text, "_breakdown_print: | "); found {
 		return e.breakdown(at, strings.TrimSpace(row))
 	}
+	if _, after, found := strings.Cut(text, "KV self size"); found {
+		return e.wholeCache(at, after)
+	}
+	if before, after, found := strings.Cut(text, ": size ="); found && strings.Contains(before, "llama_") && strings.Contains(after, " cells") {
+		return e.wholeCache(at, after)
+	}
+	if fields := strings.Fields(text); fitted(fields) {
+		return e.fit(at, fields)
+	}
 	return false
+}
+
+// wholeCache reads the cache of all devices together, of which no device is named:
+// "KV self size  = 1098.00 MiB, K (f16): 549.00 MiB, V (f16): 549.00 MiB", in newer
+// builds "llama_kv_cache: size = 4352.00 MiB (131072 cells, 16 layers, 4/1 seqs), …".
+func (e *engineReader) wholeCache(at reading, after string) bool {
+	at.component = "llama.cpp"
+	kinds := map[string]Kind{"": KindKVCache, "K": KindKVCacheKeys, "c^KV": KindKVCacheKeys, "V": KindKVCacheValues}
+	read := false
+	for i, part := range strings.Split(strings.TrimLeft(after, " ="), ", ") {
+		name, size, named := strings.Cut(strings.TrimSpace(part), "): ")
+		if i == 0 {
+			name, size, named = "", part, true
+		}
+		name, _, _ = strings.Cut(name, " (")
+		kind, known := kinds[name]
+		squashed, _ := squash(size)
+		m, ok := sized.since(squashed, 0)
+		if !named || !known || !ok || i > 0 && name == "" {
+			continue
+		}
+		e.size(at, kind, account.Process, m.number, m.unit, false)
+		read = true
+	}
+	return read
+}
+
+// fitted reports a row of --fit-print: a backend and what model, context and
+// compute take on it, in whole MiB (common_fit_print of common/fit.cpp).
+func fitted(fields []string) bool {
+	if len(fields) != 4 {
+		return false
+	}
+	name := strings.TrimRight(fields[0], "0123456789")
+	if name == fields[0] && name != "Host" && name != "CPU" || !slices.Contains([]string{"CUDA", "ROCm", "MTL", "Metal", "Vulkan", "SYCL", "MUSA", "Host", "CPU"}, name) {
+		return false
+	}
+	for _, number := range fields[1:] {
+		if digitsUntil(number, len(number), 12) != 0 || number == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// fit reads a row of --fit-print.
+func (e *engineReader) fit(at reading, fields []string) bool {
+	scope := at.of("llama.cpp", fields[0])
+	for i, kind := range []Kind{KindWeights, KindContext, KindCompute} {
+		n, err := strconv.ParseInt(fields[i+1], 10, 64)
+		if err != nil {
+			return false
+		}
+		e.mebibytes(at, kind, scope, n)
+	}
+	return true
 }
 
 // buffer reads "llama_kv_cache:      CUDA0 KV buffer size =   379.23 MiB". A

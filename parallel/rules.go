@@ -29,6 +29,8 @@ type Rules struct {
 	// Predictors keeps the layers of multi-token prediction, which engines load
 	// only for speculation or training.
 	Predictors bool
+	// WholeProjectors lists the types of models whose projector each rank holds whole.
+	WholeProjectors []string
 }
 
 // Plain is a division that pads nothing, with vLLM's rule for layers that the
@@ -39,7 +41,8 @@ func Plain() Rules {
 
 // VLLM pads the vocabulary to 64 rows and divides experts whole.
 func VLLM() Rules {
-	return Rules{Name: "vllm", VocabularyMultiple: 64,
+	// https://github.com/vllm-project/vllm/blob/v0.19.0/vllm/model_executor/models/kimi_vl.py
+	return Rules{Name: "vllm", VocabularyMultiple: 64, WholeProjectors: []string{"kimi_vl"},
 		Source: "https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/model_executor/layers/vocab_parallel_embedding.py"}
 }
 

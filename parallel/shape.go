@@ -52,8 +52,9 @@ func (d *divider) shape(t model.Tensor) ([]int64, bool) {
 		shape[0] = d.rules.vocabulary(shape[0], d.share.tensor) / int64(d.share.tensor)
 		return shape, true
 	}
+	replicated := t.Role == model.RoleProjector && slices.Contains(d.rules.WholeProjectors, d.m.Type)
 	switch {
-	case at == everything || d.share == (shares{1, 1, 1}):
+	case replicated || at == everything || d.share == (shares{1, 1, 1}):
 		return t.Shape, true
 	case at == unsure || vocabularyRole(t.Role):
 		return nil, false

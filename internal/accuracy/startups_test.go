@@ -73,9 +73,8 @@ func kept(ok []Startup) (list []Startup) {
 func weightMisses(t *testing.T, without ...account.TermID) (misses int, worst float64) {
 	for _, s := range kept(startups(t)) {
 		if strings.HasPrefix(s.Model, "moonshotai/") && s.Tensor == 2 {
-			// 0.6 %: its projector is whole on each rank (ReplicatedLinear in kimi_vl.py at
-			// v0.19.0), where a share to all of it is counted; with it 15.45 GiB, printed
-			// were 15.53. The other 0.08 are not established.
+			// 0.53 %: with its projector whole on each rank (parallel.VLLM) 15.45 GiB are
+			// counted, printed were 15.53. The other 0.08 are not established.
 			continue
 		}
 		p := predicted(t, s)

@@ -17,6 +17,7 @@ import (
 // arguments are the engine's own arguments, as far as they are read.
 type arguments struct {
 	model                  string
+	named                  string // the model behind --model
 	tensor, pipeline, data int
 	experts                bool
 	precision              workload.Precision
@@ -44,6 +45,9 @@ func (a *arguments) read(words []string) error {
 		word := words[0]
 		words = words[1:]
 		if !strings.HasPrefix(word, "-") || word == "-" {
+			if a.named != "" {
+				return a.twoModels(word)
+			}
 			if a.model != "" {
 				return &Error{Msg: fmt.Sprintf("%.80q stands behind the model %.80q without a flag", word, a.model), Hint: "a value that belongs to a flag of its own is one that this version does not know"}
 			}
@@ -82,6 +86,14 @@ func (a *arguments) read(words []string) error {
 	}
 	a.guess()
 	return nil
+}
+
+// twoModels refuses a command with a model as its first word and another behind
+// --model: newer releases move the latter to the front and refuse the rest, older
+// ones take the word (vllm/utils/argparse_utils.py, vllm/entrypoints/cli/serve.py).
+func (a *arguments) twoModels(word string) error {
+	return &Error{Msg: fmt.Sprintf("the command names two models, %.80q and, with --model, %.80q", word, a.named),
+		Hint: "vllm serve takes the model as its first word; releases that know --model beside it refuse the second, and older ones ignore --model"}
 }
 
 // strange is a flag that is not in the table: whether it bears on sizes nobody

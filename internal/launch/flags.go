@@ -115,7 +115,14 @@ func toggle(names string, set func(*arguments, bool)) flag {
 // choices is the flags that are words or switches.
 func choices() []flag {
 	return []flag{
-		{names: []string{"--model"}, text: func(a *arguments, _, value string) error { a.model = value; return nil }},
+		{names: []string{"--model"}, text: func(a *arguments, _, value string) error {
+			if word := a.model; a.named == "" && word != "" && word != value {
+				a.named = value
+				return a.twoModels(word)
+			}
+			a.model, a.named = value, value
+			return nil
+		}},
 		{names: []string{"--dtype"}, text: func(a *arguments, _, value string) error {
 			f, ok := format(value)
 			if !ok && value != "auto" {

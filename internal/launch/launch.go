@@ -61,6 +61,8 @@ func (r *reader) program(words []string) ([]string, error) {
 		return r.program(words[1:])
 	case name == "uv" || name == "uvx" || name == "poetry":
 		return r.behind(words[1:], "vllm")
+	case name == "docker-compose" || (name == "docker" || name == "podman") && len(words) > 1 && words[1] == "compose":
+		return nil, &Error{Msg: "what compose starts stands in its file", Hint: "give the file in place of a command: floodmark estimate docker-compose.yml"}
 	case name == "docker" || name == "podman" || name == "nerdctl":
 		return r.container(words[1:])
 	case name == "vllm" && len(words) > 1 && words[1] == "serve":

@@ -61,6 +61,7 @@ func TestParse(t *testing.T) {
 			return c.Workload.Engine.Name == "llama.cpp" && c.Workload.Features[0] == workload.NoFlashAttention && c.Workload.Serving.MaxLength == 8192
 		}},
 		{"what it leaves in main memory is not modelled", "llama-server -m m.gguf -ngl 20 -ot exps=CPU --mmproj p.gguf -md d.gguf -np 1", func(c *Command) bool { return len(c.Workload.Open) == 4 }},
+		{"the same model twice", "vllm serve org/Model --model org/Model", func(c *Command) bool { return c.Model == "org/Model" }},
 		{"no images", `vllm serve m --limit-mm-per-prompt {"image":0,"video":0}`, func(c *Command) bool {
 			n := c.Workload.Serving.Budget.MediaItems
 			return n != nil && *n == 0
@@ -117,6 +118,10 @@ func TestRefused(t *testing.T) {
 		"vllm serve m --gpu-memory-utilization 95": "a share above 0",
 		"docker run nginx":                         "none of an engine",
 		"docker ps":                                "run is read",
+		"docker compose up -d":                     "stands in its file",
+		"docker-compose -f x.yml up":               "stands in its file",
+		"vllm serve A --model B":                   "names two models",
+		"vllm serve --model B A":                   "names two models",
 		"python train.py":                          "no module of an engine",
 	} {
 		if _, err := Parse(strings.Fields(command)); err == nil || !strings.Contains(err.Error(), want) {
