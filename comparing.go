@@ -11,16 +11,22 @@ import (
 
 // ErrNotComparable says that two pieces of evidence have no like scope in
 // common.
-var ErrNotComparable = errors.New("two memory snapshots can be compared, or two measurements")
+var ErrNotComparable = errors.New("two estimates can be compared, two measurements, or two memory snapshots")
 
 // Compare sets two pieces of evidence side by side. Of two measurements: what
-// changed, and which phases moved in which scope. Of two snapshots: for each
+// changed, and which phases moved in which scope. Of two estimates: the same, the
+// terms that moved in each phase, and what the thing that changed can reach. Of two snapshots: for each
 // device, which categories and which places of the program explain the
 // difference of the peaks of requested bytes.
 func Compare(a, b Evidence, names [2]string, o CompareOptions, tool record.Tool) (*record.Comparison, error) {
 	if m, ok := measured(a, tool); ok {
 		if n, ok := measured(b, tool); ok {
 			return compareMeasurements(m, n, names, o, tool)
+		}
+	}
+	if m, ok := estimatedBy(a, tool); ok {
+		if n, ok := estimatedBy(b, tool); ok {
+			return compareEstimates(m, n, names, o, tool)
 		}
 	}
 	x, okA := a.(snapshotEvidence)

@@ -48,10 +48,7 @@ func compareMeasurements(a, b *record.Measurement, names [2]string, o CompareOpt
 		return nil, &NotComparableError{reasons}
 	}
 	r := &record.Comparison{A: names[0], B: names[1], Changed: changed, Comparable: len(reasons) == 0}
-	var warnings []account.Warning
-	for _, reason := range reasons {
-		warnings = append(warnings, account.Warning{Code: "not_comparable", Text: reason})
-	}
+	warnings := append(notComparable(reasons), otherBackend(a, b)...)
 	if len(changed) == 0 {
 		warnings = append(warnings, account.Warning{Code: "nothing_changed", Text: "nothing that was recorded differs between the two: what follows is how far two runs of one thing lie apart"})
 	}
@@ -73,8 +70,29 @@ func compareMeasurements(a, b *record.Measurement, names [2]string, o CompareOpt
 		warnings = append(warnings, account.Warning{Code: "phase_alone", Text: "only b has " + phaseWords(others[key])})
 	}
 	r.Totals = highestRows(r.Rows)
+	if len(changed) == 1 {
+		r.Reach = reachOfRun(changed[0].Field, a)
+	}
 	r.Head = record.Head{Envelope: record.NewEnvelope(record.KindComparison, tool, warnings)}
 	return r, nil
+}
+
+// otherBackend is the notice where two runs were on two kinds of hardware: torch.cuda
+// is the name of both, and one function need not be the same kernel.
+func otherBackend(a, b *record.Measurement) []account.Warning {
+	kind := func(m *record.Measurement) string {
+		if m.Environment.Backend == nil {
+			return ""
+		}
+		name, _, _ := strings.Cut(*m.Environment.Backend, " ")
+		return name
+	}
+	x, y := kind(a), kind(b)
+	if x == y || x == "" || y == "" {
+		return nil
+	}
+	return []account.Warning{{Code: "another_backend", Text: fmt.Sprintf(
+		"a ran on %s and b on %s: torch.cuda is the name of both, and the same Python function proves no equal kernels, precisions or results", x, y)}}
 }
 
 // conditions is everything that a run's figures depend on, by name.
@@ -169,14 +187,8 @@ func orNone(text string) string {
 }
 
 // obstacles is why the difference of two runs would not be that of one variable.
-func obstacles(a, b *record.Measurement, changed []record.ChangedField) (reasons []string) {
-	if len(changed) > 1 {
-		names := make([]string, len(changed))
-		for i, c := range changed {
-			names[i] = strings.ReplaceAll(c.Field, "_", " ")
-		}
-		reasons = append(reasons, fmt.Sprintf("%d things differ (%s), and one at a time can be told apart", len(changed), strings.Join(names, ", ")))
-	}
+func obstacles(a, b *record.Measurement, changed []record.ChangedField) []string {
+	reasons := tooMany(changed)
 	if a.Subject != b.Subject {
 		reasons = append(reasons, "one is the lab network, and the other is not")
 	}
@@ -192,6 +204,18 @@ func obstacles(a, b *record.Measurement, changed []record.ChangedField) (reasons
 		}
 	}
 	return reasons
+}
+
+// tooMany is the reason where more than one thing differs.
+func tooMany(changed []record.ChangedField) []string {
+	if len(changed) < 2 {
+		return nil
+	}
+	names := make([]string, len(changed))
+	for i, c := range changed {
+		names[i] = strings.ReplaceAll(c.Field, "_", " ")
+	}
+	return []string{fmt.Sprintf("%d things differ (%s), and one at a time can be told apart", len(changed), strings.Join(names, ", "))}
 }
 
 func policyText(s record.MeasuredSeries) string {

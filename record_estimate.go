@@ -24,6 +24,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 		r.Adapters = append(r.Adapters, row)
 	}
 	r.Training = p.training()
+	r.Settings = settingsOf(&p.Request.Workload)
 	r.Capacity = capacityRecord(p.Capacity)
 	r.Share = p.shareRecord()
 	if p.Starts != nil {
@@ -141,6 +142,7 @@ func (p *Prediction) rank(a account.Account) record.Rank {
 	}
 	for _, phase := range a.Phases {
 		row := phaseRecord(phase)
+		row.Composition = shareRecords(a, phase)
 		if b, ok := p.Budgets[a.Ranks[0]]; ok {
 			row.Verdict = verdictRecord(fit.DecidePhase(fit.Calculated, a, phase, b))
 		}

@@ -24,6 +24,14 @@ type Estimate struct {
 	Share  *CardShare    `json:"share"`  // of the card that the engine is given; null for one that takes none
 	Advice *Remedies     `json:"advice"` // what would make it fit; null where it fits or no card was named
 	Host   *Host         `json:"host"`   // null where nothing is put into main memory
+	// Settings is all that the workload declares, each by the name of its setting.
+	Settings []NamedSetting `json:"settings"`
+}
+
+// NamedSetting is one thing that a workload declares.
+type NamedSetting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Host is what the ranks of a workload put into main memory, taken to be that of
@@ -115,35 +123,37 @@ type Device struct {
 // Phase is the peaks of one phase; null is a scope of which no upper end is
 // known, and lower_bound_bytes is the least that the process holds.
 type Phase struct {
-	Name                    string   `json:"name"`
-	Step                    int      `json:"step"`
-	MicroBatch              int      `json:"micro_batch,omitempty"` // of an accumulated step, from 1
-	PeakRequestedBytes      *int64   `json:"peak_requested_bytes"`
-	PeakRequestedLowBytes   *int64   `json:"peak_requested_low_bytes,omitempty"`
-	PeakRequestedHighBytes  *int64   `json:"peak_requested_high_bytes,omitempty"`
-	PeakAllocatedBytes      *int64   `json:"peak_allocated_bytes"`
-	PeakAllocatedLowBytes   *int64   `json:"peak_allocated_low_bytes,omitempty"`
-	PeakAllocatedHighBytes  *int64   `json:"peak_allocated_high_bytes,omitempty"`
-	PeakReservedBytes       *int64   `json:"peak_reserved_bytes"`
-	PeakReservedLowBytes    *int64   `json:"peak_reserved_low_bytes,omitempty"`
-	PeakReservedHighBytes   *int64   `json:"peak_reserved_high_bytes,omitempty"`
-	ProcessBytes            *int64   `json:"process_bytes"`
-	ProcessLowBytes         *int64   `json:"process_low_bytes,omitempty"`
-	ProcessHighBytes        *int64   `json:"process_high_bytes,omitempty"`
-	DeviceBytes             *int64   `json:"device_bytes"`
-	DeviceLowBytes          *int64   `json:"device_low_bytes,omitempty"`
-	DeviceHighBytes         *int64   `json:"device_high_bytes,omitempty"`
-	LowerBoundBytes         *int64   `json:"lower_bound_bytes"`
-	HostBytes               *int64   `json:"host_bytes"`
-	HostLowBytes            *int64   `json:"host_low_bytes,omitempty"`
-	HostHighBytes           *int64   `json:"host_high_bytes,omitempty"`
-	StartAllocatedBytes     *int64   `json:"start_allocated_bytes"`
-	StartAllocatedLowBytes  *int64   `json:"start_allocated_low_bytes,omitempty"`
-	StartAllocatedHighBytes *int64   `json:"start_allocated_high_bytes,omitempty"`
-	EndAllocatedBytes       *int64   `json:"end_allocated_bytes"`
-	EndAllocatedLowBytes    *int64   `json:"end_allocated_low_bytes,omitempty"`
-	EndAllocatedHighBytes   *int64   `json:"end_allocated_high_bytes,omitempty"`
-	Verdict                 *Verdict `json:"verdict"` // of this phase alone; null without a card
+	Name                    string `json:"name"`
+	Step                    int    `json:"step"`
+	MicroBatch              int    `json:"micro_batch,omitempty"` // of an accumulated step, from 1
+	PeakRequestedBytes      *int64 `json:"peak_requested_bytes"`
+	PeakRequestedLowBytes   *int64 `json:"peak_requested_low_bytes,omitempty"`
+	PeakRequestedHighBytes  *int64 `json:"peak_requested_high_bytes,omitempty"`
+	PeakAllocatedBytes      *int64 `json:"peak_allocated_bytes"`
+	PeakAllocatedLowBytes   *int64 `json:"peak_allocated_low_bytes,omitempty"`
+	PeakAllocatedHighBytes  *int64 `json:"peak_allocated_high_bytes,omitempty"`
+	PeakReservedBytes       *int64 `json:"peak_reserved_bytes"`
+	PeakReservedLowBytes    *int64 `json:"peak_reserved_low_bytes,omitempty"`
+	PeakReservedHighBytes   *int64 `json:"peak_reserved_high_bytes,omitempty"`
+	ProcessBytes            *int64 `json:"process_bytes"`
+	ProcessLowBytes         *int64 `json:"process_low_bytes,omitempty"`
+	ProcessHighBytes        *int64 `json:"process_high_bytes,omitempty"`
+	DeviceBytes             *int64 `json:"device_bytes"`
+	DeviceLowBytes          *int64 `json:"device_low_bytes,omitempty"`
+	DeviceHighBytes         *int64 `json:"device_high_bytes,omitempty"`
+	LowerBoundBytes         *int64 `json:"lower_bound_bytes"`
+	HostBytes               *int64 `json:"host_bytes"`
+	HostLowBytes            *int64 `json:"host_low_bytes,omitempty"`
+	HostHighBytes           *int64 `json:"host_high_bytes,omitempty"`
+	StartAllocatedBytes     *int64 `json:"start_allocated_bytes"`
+	StartAllocatedLowBytes  *int64 `json:"start_allocated_low_bytes,omitempty"`
+	StartAllocatedHighBytes *int64 `json:"start_allocated_high_bytes,omitempty"`
+	EndAllocatedBytes       *int64 `json:"end_allocated_bytes"`
+	EndAllocatedLowBytes    *int64 `json:"end_allocated_low_bytes,omitempty"`
+	EndAllocatedHighBytes   *int64 `json:"end_allocated_high_bytes,omitempty"`
+	// Composition is what the peak of the widest scope is made of in this phase.
+	Composition []Share  `json:"composition"`
+	Verdict     *Verdict `json:"verdict"` // of this phase alone; null without a card
 }
 
 // RankPeak is where a rank stands highest.

@@ -10,21 +10,14 @@ import (
 // comparedRuns is two measurements side by side: what changed, how far the peak
 // of each scope moved, and each phase.
 func comparedRuns(b *strings.Builder, d *record.Comparison, s Style) {
-	b.WriteString(paragraph(s, "  ", "a: "+s.bold(d.A)) + paragraph(s, "  ", "b: "+s.bold(d.B)))
-	if !d.Comparable {
-		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", "not comparable")+": what follows is no effect of any one thing"))
-	}
-	for _, c := range d.Changed {
-		b.WriteString(paragraph(s, "  ", fmt.Sprintf("changed: %s, %s → %s", strings.ReplaceAll(c.Field, "_", " "), c.A, c.B)))
-	}
+	changedThings(b, d, s)
 	for _, total := range d.Totals {
 		b.WriteString(paragraph(s, "  ", movedPeak(total, s)))
 	}
-	var all []quantity
-	for _, r := range d.Rows {
-		all = append(all, quantity{exact: r.ABytes}, quantity{exact: r.BBytes})
+	if d.Reach != nil {
+		reach(b, *d.Reach, s)
 	}
-	unit := s.unit(all...)
+	unit := comparedUnit(d.Rows, s)
 	g := grid{columns: []column{{title: "phase, " + unit.String()}, {title: "rank", align: right}, {title: "scope"}, {title: "a", align: right}, {title: "b", align: right}, {title: "b − a", align: right}}}
 	for _, r := range d.Rows {
 		g.row(text(r.Phase), rankOf(r), r.Scope, quantity{exact: r.ABytes}.number(unit), quantity{exact: r.BBytes}.number(unit), difference(r.DifferenceBytes, unit))
@@ -40,11 +33,20 @@ func movedPeak(r record.ComparisonRow, s Style) string {
 	if r.Phase != nil {
 		at = " in " + strings.ReplaceAll(*r.Phase, "_", " ")
 	}
-	return fmt.Sprintf("%s, %s%s: %s → %s, %s", r.Term, r.Scope, at, s.amount(quantity{exact: r.ABytes}), s.amount(quantity{exact: r.BBytes}), movedBy(r, s))
+	if r.Phase != nil && r.Step > 0 {
+		at += fmt.Sprintf(" %d", r.Step)
+	}
+	return fmt.Sprintf("%s, %s%s: %s → %s, %s", r.Term, r.Scope, at, s.amount(sideA(r)), s.amount(sideB(r)), movedBy(r, s))
 }
 
 func movedBy(r record.ComparisonRow, s Style) string {
 	switch {
+	case r.DifferenceLow != nil && *r.DifferenceLow > 0:
+		return "more by " + s.amount(quantity{low: r.DifferenceLow, high: r.DifferenceHigh})
+	case r.DifferenceHigh != nil && *r.DifferenceHigh < 0 && r.DifferenceLow != nil:
+		return "less by " + s.amount(quantity{low: negated(r.DifferenceHigh), high: negated(r.DifferenceLow)})
+	case r.DifferenceLow != nil && r.DifferenceHigh != nil:
+		return "which may be the same"
 	case r.DifferenceBytes == nil:
 		return "the difference is not known"
 	case *r.DifferenceBytes == 0:

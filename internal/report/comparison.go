@@ -11,8 +11,16 @@ import (
 )
 
 func comparison(b *strings.Builder, d *record.Comparison, s Style) {
+	if len(d.Records) > 0 {
+		comparedSeveral(b, d, s)
+		return
+	}
 	if len(d.Results) > 0 {
 		comparedRuns(b, d, s)
+		return
+	}
+	if len(d.Devices) == 0 && len(d.Rows) > 0 {
+		comparedEstimates(b, d, s)
 		return
 	}
 	b.WriteString(paragraph(s, "  ", "a: "+s.bold(d.A)) + paragraph(s, "  ", "b: "+s.bold(d.B)))
