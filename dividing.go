@@ -25,7 +25,7 @@ func runnable(e estimate.Engine, r Request) []int {
 	var list []int
 	for n := 1; n <= mostTensor; n++ {
 		r.Workload.Mesh.TensorParallel = n
-		if _, err := rules(e, &r.Workload).Plan(r.Model, r.Workload.Mesh); err == nil {
+		if _, err := divided(e, r); err == nil {
 			list = append(list, n)
 		}
 	}

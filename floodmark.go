@@ -13,6 +13,7 @@ import (
 	"floodmark/estimate"
 	"floodmark/estimate/eager"
 	"floodmark/estimate/llamacpp"
+	"floodmark/estimate/megatron"
 	"floodmark/estimate/training"
 	"floodmark/estimate/vllm"
 	"floodmark/fit"
@@ -97,7 +98,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if ranks := r.Workload.Mesh.Ranks(); r.Devices > 0 && ranks > r.Devices {
 		return nil, &parallel.NotSupportedError{Rule: fmt.Sprintf("the layout takes %d devices and there is %d", ranks, r.Devices)}
 	}
-	plans, err := rules(e, &r.Workload).Plan(r.Model, r.Workload.Mesh)
+	plans, err := divided(e, r)
 	if err != nil {
 		return nil, &LayoutError{Err: fmt.Errorf("dividing the model: %w", err), Runs: runnable(e, r)}
 	}
@@ -141,7 +142,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 // Engines lists the names of engines that a workload may give. What serves
 // models by rules of its own is taken for serving in general, with a warning.
 func Engines() []string {
-	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
+	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "megatron", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
 }
 
 // engine is the one that the workload names, else plain PyTorch.
@@ -158,6 +159,11 @@ func engine(w workload.Workload) (estimate.Engine, error) {
 			return training.Engine{}, nil
 		}
 		return eager.Engine{}, nil
+	case "megatron":
+		if !trains(w.Operation) {
+			return nil, &SettingsError{fmt.Errorf("the engine %q trains models, and the operation is %s", w.Engine.Name, w.Operation)}
+		}
+		return megatron.Engine{}, nil
 	}
 	return nil, &SettingsError{fmt.Errorf("the engine %q is not known; known are %s", w.Engine.Name, strings.Join(Engines(), ", "))}
 }
@@ -210,12 +216,24 @@ func placed(m *model.Model, w workload.Workload) error {
 // Accounts is one account a class of equal ranks.
 func (p *Prediction) Accounts() []account.Account { return p.accounts }
 
-// rules is how an engine divides a model.
-func rules(e estimate.Engine, w *workload.Workload) parallel.Rules {
-	if _, is := e.(vllm.Engine); is {
-		return vllm.Rules(w)
+// divided is the model as an engine divides it.
+func divided(e estimate.Engine, r Request) ([]parallel.RankPlan, error) {
+	rules, err := rules(e, &r.Workload)
+	if err != nil {
+		return nil, err
 	}
-	return parallel.Plain()
+	return rules.Plan(r.Model, r.Workload.Mesh)
+}
+
+// rules is how an engine divides a model.
+func rules(e estimate.Engine, w *workload.Workload) (parallel.Rules, error) {
+	switch e.(type) {
+	case vllm.Engine:
+		return vllm.Rules(w), nil
+	case megatron.Engine:
+		return megatron.Rules(w)
+	}
+	return parallel.Plain(), nil
 }
 
 // memory is what an engine may know of the card under ranks: of what is free the

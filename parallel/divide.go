@@ -16,8 +16,8 @@ type divider struct {
 	main  int32
 
 	share  shares
-	counts []int // layers of the main stack by pipeline stage
-	ends   []int // of each stage, one past its last layer
+	counts []int // layers of the main stack by piece, in the order of the model
+	ends   []int // of each piece, one past its last layer
 }
 
 // split divides the layers, and refuses the model when one of them breaks a
@@ -31,7 +31,7 @@ func (d *divider) split() error {
 	d.counts = []int{layers}
 	if d.mesh.PipelineParallel > 1 {
 		var err error
-		if d.counts, err = d.rules.stages(layers, d.mesh.PipelineParallel); err != nil {
+		if d.counts, err = d.rules.stages(layers, d.mesh.PipelineParallel*max(1, d.rules.Chunks)); err != nil {
 			return err
 		}
 	}
@@ -84,6 +84,7 @@ func (d *divider) plan(stage int) RankPlan {
 			ref := LayerRef{int32(s), int32(l)}
 			p.Layers = append(p.Layers, ref)
 			p.KVHeads = append(p.KVHeads, kvHeads(p.Layer(d.m, ref)))
+			p.Chunk = append(p.Chunk, d.piece(ref.Stack, ref.Layer)/d.mesh.PipelineParallel)
 		}
 	}
 	p.Tensors = d.tensors(stage)
@@ -99,9 +100,14 @@ func kvHeads(l model.Layer) int {
 	return 0
 }
 
-// stageOfLayer is where a layer runs: towers stand before the first layer of
-// text, prediction layers behind the last.
+// stageOfLayer is where a layer runs.
 func (d *divider) stageOfLayer(stack, layer int32) int {
+	return d.piece(stack, layer) % d.mesh.PipelineParallel
+}
+
+// piece is the piece of the model that a layer is in: towers stand before the first
+// layer of text, prediction layers behind the last.
+func (d *divider) piece(stack, layer int32) int {
 	switch {
 	case stack == d.main:
 		return min(len(d.ends)-1, upper(d.ends, int(layer)))
@@ -127,7 +133,7 @@ func (d *divider) stageOf(t model.Tensor) int {
 	}
 	switch t.Role {
 	case model.RoleFinalNorm, model.RoleHead, model.RoleHeadBias, model.RoleClassifier:
-		return len(d.ends) - 1
+		return d.mesh.PipelineParallel - 1
 	case model.RoleBuffer:
 		return everywhere
 	}

@@ -57,6 +57,7 @@ type RankPlan struct {
 	Coord   Coord
 	Mesh    workload.Mesh
 	Layers  []LayerRef
+	Chunk   []int         // by layer: the piece of the stage that runs it
 	KVHeads []int         // by layer: heads whose keys and values the rank caches; 0 where it caches none by head
 	Tensors []LocalTensor // tensors that share storage appear once
 	First   bool          // the rank's stage embeds the tokens

@@ -18,6 +18,12 @@ type Rules struct {
 	// for none. With PerRank it is a multiple for each tensor-parallel rank.
 	VocabularyMultiple int64
 	PerRank            bool
+	// Chunks is how many pieces of the layers each stage runs, in turn with the other
+	// stages (virtual stages); 0 and 1 are one.
+	Chunks int
+	// Layers is how many layers each piece has, in the order of the model; nil
+	// divides them evenly.
+	Layers []int
 	// EvenStages refuses layers that the pipeline does not divide evenly.
 	EvenStages bool
 	// ExpertTensor divides each routed expert by tensor parallelism as well when
@@ -89,6 +95,9 @@ func (r Rules) check(m *model.Model, mesh workload.Mesh) error {
 // (get_pp_indices of vllm/distributed/utils.py). Worked number: 61 layers over
 // 4 stages are 15, 15, 16, 15.
 func (r Rules) stages(layers, stages int) ([]int, error) {
+	if r.Layers != nil {
+		return r.declared(layers, stages)
+	}
 	if layers < stages {
 		return nil, notSupported("%d layers cannot be divided into %d pipeline stages: each stage runs one at least", layers, stages)
 	}
@@ -104,6 +113,18 @@ func (r Rules) stages(layers, stages int) ([]int, error) {
 		counts[stages-2-i]++
 	}
 	return counts, nil
+}
+
+// declared is the layers of each piece as they were declared.
+func (r Rules) declared(layers, pieces int) ([]int, error) {
+	sum := 0
+	for _, n := range r.Layers {
+		sum += n
+	}
+	if len(r.Layers) != pieces || sum != layers {
+		return nil, notSupported("%d layers over %d pieces are declared as %v", layers, pieces, r.Layers)
+	}
+	return r.Layers, nil
 }
 
 // vocabulary is the rows of the vocabulary with padding. Worked numbers: vLLM

@@ -84,6 +84,7 @@ type trainingYAML struct {
 	Schedule         *scheduleYAML  `yaml:"schedule"`
 	SequenceParallel bool           `yaml:"sequence_parallel"`
 	Recompute        *recomputeYAML `yaml:"recompute"`
+	Megatron         *megatronYAML  `yaml:"megatron"`
 }
 
 type tuningYAML struct {
@@ -158,6 +159,9 @@ func (c *checker) training(d trainingYAML) *Train {
 			Modules: r.Modules, Method: choose(c, "training.recompute.method", r.Method, []string{"uniform", "block"}),
 			Layers: c.atLeast("training.recompute.layers", r.Layers, 0),
 		}
+	}
+	if d.Megatron != nil {
+		t.Megatron = c.megatron(*d.Megatron)
 	}
 	if d.Export != nil {
 		t.Export = &ExportTo{Format: c.format("training.export.copy", d.Export.Copy)}

@@ -40,6 +40,7 @@ type Train struct {
 	// along the positions (Megatron's).
 	SequenceParallel bool
 	Recompute        *Recompute // Megatron's; nil elsewhere
+	Megatron         *Megatron  // what only Megatron-LM is told; nil for its defaults
 }
 
 // ComputeFormat is the format in which training computes: that of autocast, else

@@ -58,6 +58,11 @@ func TestOracleTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = append(rows, trained...)
+	divided, err := Megatron()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, divided...)
 	for i := range rows {
 		// Temporary folders have random names, which no row may keep.
 		rows[i].Why = withoutPaths(rows[i].Why)

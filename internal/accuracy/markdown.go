@@ -21,6 +21,9 @@ func Markdown(tables []Table, causes []Cause) string {
 		if t.Name == trainingTable {
 			b.WriteString(scoreOf(t.Rows).String() + "\n\n")
 		}
+		if t.Name == megatronTable {
+			b.WriteString(frameworks(t.Rows))
+		}
 		b.WriteString("| name | quantity | published | here | difference | cause |\n| --- | --- | ---: | ---: | ---: | --- |\n")
 		for _, r := range t.Rows {
 			b.WriteString(line(r, causes))

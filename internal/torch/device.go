@@ -32,6 +32,11 @@ func H100() Device {
 	return Device{Name: "H100", SMs: 132, ThreadsPerSM: 2048, Workspace: workspaceHopper, Major: 9}
 }
 
+// B200 has 148 multiprocessors.
+func B200() Device {
+	return Device{Name: "B200", SMs: 148, ThreadsPerSM: 2048, Workspace: workspaceDefault, Major: 10}
+}
+
 // RTX4090 has 128 multiprocessors of 1,536 threads.
 func RTX4090() Device {
 	return Device{Name: "RTX 4090", SMs: 128, ThreadsPerSM: 1536, Workspace: workspaceDefault, Major: 8, Minor: 9}

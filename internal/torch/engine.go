@@ -245,6 +245,9 @@ func (e *engine) validate(n *node, out []*impl) {
 func (m *Machine) accumulateGrad(leaf, g *impl) {
 	switch {
 	case g == nil:
+	case leaf.reduced:
+		m.sites.op = "add_"
+		m.drop(g)
 	case leaf.grad != nil:
 		m.sites.op = "add_"
 		m.drop(g)

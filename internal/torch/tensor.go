@@ -36,6 +36,7 @@ type impl struct {
 	dims         int8
 	dtype        dtype.Format
 	requiresGrad bool
+	reduced      bool // its gradient goes into a buffer at once
 	size, stride [maxDims]int64
 
 	storage *storage

@@ -102,6 +102,16 @@ func (m *Machine) MasterCopy(f dtype.Format, shape ...int64) Tensor {
 	return m.made(f, termMasterCopy, shape)
 }
 
+// GradientBuffer is a tensor in which gradients of parameters lie.
+func (m *Machine) GradientBuffer(f dtype.Format, shape ...int64) Tensor {
+	return m.made(f, termGradients, shape)
+}
+
+// Scratch is what a library keeps between its calls.
+func (m *Machine) Scratch(bytes int64) Tensor {
+	return m.made(dtype.U8, termWorkspace, []int64{bytes})
+}
+
 // AsLogits says that a tensor is logits, which have a row of their own.
 func (m *Machine) AsLogits(t Tensor) Tensor { m.become(t.storage, termLogits); return t }
 

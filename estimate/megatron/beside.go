@@ -1,0 +1,72 @@
+package megatron
+
+import (
+	"fmt"
+
+	"floodmark/account"
+	"floodmark/estimate"
+	"floodmark/estimate/outside"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// surroundings is what a process holds outside the allocator.
+func (r *run) surroundings(in estimate.Input) {
+	arch, mesh := in.Memory.Arch, in.Plan.Mesh
+	hold := func(id account.TermID, c account.Category, f account.Figure) { r.tl.Hold(id, c, 0, timeline.ToEnd, f) }
+	hold(account.TermContext, account.CategoryContext, outside.Context(arch))
+	hold(account.TermCommunication, account.CategoryCommunication, communicators(arch, mesh))
+	for _, other := range in.Workload.Resident {
+		hold(account.TermOtherProcesses, account.CategoryOther, account.Unknown(
+			"the bytes of "+other.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+	}
+}
+
+// communicators is what NCCL holds for the groups of Megatron-LM, of which it makes
+// more than engines that serve.
+func communicators(arch string, mesh workload.Mesh) account.Figure {
+	f := outside.Communicators(arch, mesh, mesh.ExpertParallel > 1)
+	if mesh.Ranks() > 1 {
+		return account.AtLeast(f.Low(), "what the communicators of Megatron-LM's groups hold was not measured", f.Provenance)
+	}
+	return f
+}
+
+// unmodelled is why activations have no high: something that the workload says and
+// that has no program here.
+func unmodelled(in estimate.Input, s settings) string {
+	train := in.Workload.Training
+	for _, f := range in.Workload.Features {
+		switch f {
+		case workload.FlashAttention, workload.RecurrentKernels:
+		default:
+			return fmt.Sprintf("%s is not modelled for Megatron-LM", f)
+		}
+	}
+	switch {
+	case len(in.Workload.Open) > 0:
+		return in.Workload.Open[0]
+	case train.Tuning != nil || len(in.Workload.Adapters) > 0:
+		return "adapters are not modelled for Megatron-LM"
+	case s.Implementation == workload.LocalLayers:
+		return "mcore's own layers (--transformer-impl local) are not modelled"
+	case train.Sharding != nil && len(train.Sharding.Offload) > 0:
+		return "offloading is not modelled for Megatron-LM"
+	case train.Sharding != nil && train.Sharding.Kind != workload.Distributed && train.Sharding.Kind != workload.DDP:
+		return fmt.Sprintf("%s is not Megatron-LM's way to divide states", train.Sharding.Kind)
+	case train.Optimizer.Name != "" && train.Optimizer.Name != workload.AdamW:
+		return fmt.Sprintf("the optimizer %s is not modelled for Megatron-LM", train.Optimizer.Name)
+	case len(in.Model.Unknown) > 0 && !in.Model.Listed:
+		return "the model's configuration is not understood: " + in.Model.Unknown[0].Field
+	case s.granularity == workload.EveryCheckpointing:
+		return "Megatron-LM recomputes layers by its own methods (recompute: {method: uniform, layers: 2})"
+	}
+	if s.granularity == workload.SelectiveCheckpointing {
+		for _, module := range s.recompute.Modules {
+			if module != "core_attn" {
+				return fmt.Sprintf("recomputation of %s is not modelled for Megatron-LM", module)
+			}
+		}
+	}
+	return ""
+}

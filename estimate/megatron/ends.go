@@ -1,0 +1,117 @@
+package megatron
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/workload"
+)
+
+// embed is LanguageModelEmbedding: rows of the rank's part of the vocabulary, summed
+// over ranks, positions added, and dropout
+// (megatron/core/models/common/embeddings/language_model_embedding.py).
+func (r *run) embed(ids torch.Tensor) torch.Tensor {
+	f, width := r.te.s.compute, r.hidden
+	all, own := r.te.s.tokens(), r.te.s.resident()
+	x := r.te.m.Apply1(torch.Function{
+		Name: "VocabParallelEmbedding",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(ids)
+			rows := c.Empty(f, all, width)
+			if r.te.s.sequence {
+				part := c.Empty(f, own, width)
+				c.Free(rows)
+				return []torch.Tensor{part}
+			}
+			if r.position.Defined() {
+				added := c.Empty(f, all, width)
+				positions := c.Empty(f, all, width)
+				c.Free(positions)
+				c.Free(rows)
+				rows = added
+			}
+			turned := c.Empty(f, all, width) // positions outermost
+			c.Free(rows)
+			return []torch.Tensor{turned}
+		},
+		Backward: func(g *torch.Gradients) {
+			if r.te.s.sequence {
+				g.Empty(f, all, width)
+			}
+			for i, table := range []torch.Tensor{r.embedding, r.position} {
+				if table.Defined() && g.Needs(i) {
+					g.Give(i, g.Empty(table.Dtype(), table.Shape()...))
+				}
+			}
+		},
+	}, r.embedding, r.position)
+	if r.te.s.hiddenDropout {
+		x = r.te.m.Dropout(x)
+	}
+	return x
+}
+
+// logits is the output layer: a product of PyTorch's, whose input is gathered into a
+// buffer that stays (LinearWithGradAccumulationAndAsyncCommunication of
+// megatron/core/tensor_parallel/layers.py).
+func (r *run) logits(x torch.Tensor) torch.Tensor {
+	e, f := r.te, r.te.s.compute
+	rows, vocab, width := x.Size(0), r.head.Size(0), r.hidden
+	total := e.tokens(rows, e.s.sequence)
+	return e.m.Apply1(torch.Function{
+		Name: "LinearWithGradAccumulationAndAsyncCommunication",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(x, r.head)
+			r.gatherBuffer(total * width)
+			e.m.Workspace(false)
+			return []torch.Tensor{e.m.AsLogits(c.Empty(f, total, vocab))}
+		},
+		Backward: func(g *torch.Gradients) {
+			e.m.Workspace(true)
+			product := g.Empty(f, total, width)
+			if e.s.sequence {
+				product = g.Empty(f, rows, width)
+			}
+			if g.Needs(1) {
+				// Fused or not, a tensor of the matrix' shape goes to autograd: where it stands for
+				// what was added already, mcore's own layers make one each time.
+				g.Give(1, g.Empty(f, vocab, width))
+			}
+			g.Give(0, product)
+		},
+	}, x, r.head)
+}
+
+// gatherBuffer is the buffer into which the output layer's input is gathered
+// (GlobalMemoryBuffer "mpu").
+func (r *run) gatherBuffer(elements int64) {
+	if r.te.s.sequence && r.gathered == 0 {
+		r.gathered = elements
+		r.te.m.Scratch(2 * elements)
+	}
+}
+
+// loss is cross entropy over the parts of the vocabulary. Unfused and compiled it
+// computes in place in a copy of 32 bits, which it keeps; TransformerEngine's own
+// writes the gradient in place of the logits, since 2.18 in a tensor of 32 bits beside
+// them
+// (megatron/core/tensor_parallel/cross_entropy.py,
+// transformer_engine/pytorch/triton/cross_entropy.py).
+func (r *run) loss(logits, labels torch.Tensor) torch.Tensor {
+	rows, vocab := logits.Size(0), logits.Size(1)
+	inPlace := r.te.s.CrossEntropy == workload.TEFusedLoss && !r.te.s.WideLoss
+	return r.te.m.Apply1(torch.Function{
+		Name: "VocabParallelCrossEntropy",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			if inPlace {
+				c.Save(logits)
+				c.Empty(dtype.F32, 3*rows)
+				return []torch.Tensor{c.Empty(dtype.F32, rows)}
+			}
+			wide := r.te.m.AsLogits(c.Empty(dtype.F32, rows, vocab))
+			c.Empty(dtype.F32, rows) // the maxima
+			c.Save(wide, c.Empty(dtype.Bool, rows), c.Empty(dtype.I64, rows))
+			return []torch.Tensor{c.Empty(dtype.F32, rows)}
+		},
+		Backward: func(g *torch.Gradients) { g.Give(0, g.Saved(0)) },
+	}, logits)
+}

@@ -1,0 +1,230 @@
+package megatron
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+)
+
+// te is TransformerEngine's modules on a machine, for one rank.
+type te struct {
+	m *torch.Machine
+	s settings
+
+	workspace int64                     // of its products; made with the first
+	made      bool                      //
+	dummies   map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
+}
+
+// gemm is a product of TransformerEngine's: its workspace is made once
+// (get_cublas_workspace of transformer_engine/pytorch/cpp_extensions/gemm.py).
+func (e *te) gemm() {
+	if !e.made {
+		e.made = true
+		e.m.Scratch(e.workspace)
+	}
+}
+
+// weight is a matrix [out, in] with the norm and bias that its module has.
+type weight struct {
+	matrix, bias     torch.Tensor
+	normW, normB     torch.Tensor
+	out, in          int64
+	column, parallel bool // how tensor parallelism divides it
+}
+
+// gathers reports that the module's input is divided along the positions and
+// gathered for its product.
+func (e *te) gathers(w *weight) bool { return e.s.sequence && w.parallel && w.column }
+
+// scatters reports that the module's result is summed over ranks and divided.
+func (e *te) scatters(w *weight) bool { return e.s.sequence && w.parallel && !w.column }
+
+// layerNormLinear is TELayerNormColumnParallelLinear: a norm and a product. It keeps
+// its input, the norm's result before it is gathered, and the norm's statistics
+// (_LayerNormLinear of transformer_engine/pytorch/module/layernorm_linear.py).
+func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
+	f, rows := e.s.compute, x.Size(0)
+	statistics := 1
+	if w.normB.Defined() {
+		statistics = 2
+	}
+	return e.m.Apply1(torch.Function{
+		Name: "_LayerNormLinear",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			normed := c.Empty(f, rows, w.in)
+			c.Save(x, w.matrix, normed)
+			for range statistics {
+				c.Save(c.Empty(dtype.F32, rows))
+			}
+			total := e.tokens(rows, e.gathers(w))
+			if e.gathers(w) {
+				gathered := c.Empty(f, total, w.in)
+				defer c.Free(gathered)
+			}
+			e.gemm()
+			return []torch.Tensor{c.Empty(f, total, w.out)}
+		},
+		Backward: func(g *torch.Gradients) {
+			total := g.Grad(0).Size(0)
+			if e.gathers(w) {
+				gathered := g.Empty(f, total, w.in)
+				defer g.Free(gathered)
+			}
+			product := g.Empty(f, total, w.in)
+			if e.gathers(w) {
+				g.Empty(f, rows, w.in)
+			}
+			e.weightGradient(g, 1, w.out, w.in)
+			g.Release(2)
+			_ = product
+			g.Give(0, g.Empty(f, rows, w.in))
+			e.vectors(g, 2, w.bias, w.normW, w.normB)
+		},
+	}, x, w.matrix, w.bias, w.normW, w.normB)
+}
+
+// linear is TELinear and its parallel forms without a norm. It keeps its input
+// (_Linear of transformer_engine/pytorch/module/linear.py).
+func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
+	f, rows := e.s.compute, x.Size(0)
+	total := e.tokens(rows, e.gathers(w))
+	out := total
+	if e.scatters(w) {
+		out = rows / e.s.tensor
+	}
+	return e.m.Apply1(torch.Function{
+		Name: "_Linear",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(x, w.matrix)
+			if e.gathers(w) {
+				gathered := c.Empty(f, total, w.in)
+				defer c.Free(gathered)
+			}
+			e.gemm()
+			y := c.Empty(f, total, w.out)
+			if !e.scatters(w) {
+				return []torch.Tensor{y}
+			}
+			return []torch.Tensor{c.Empty(f, out, w.out)}
+		},
+		Backward: func(g *torch.Gradients) {
+			if e.scatters(w) {
+				g.Empty(f, total, w.out)
+			}
+			if e.gathers(w) {
+				gathered := g.Empty(f, total, w.in)
+				defer g.Free(gathered)
+			}
+			product := g.Empty(f, total, w.in)
+			if e.gathers(w) {
+				product = g.Empty(f, rows, w.in)
+			}
+			e.weightGradient(g, 1, w.out, w.in)
+			g.Give(0, product)
+			e.vectors(g, 2, w.bias)
+		},
+	}, x, w.matrix, w.bias)
+}
+
+// tokens is the rows of a product whose input may be gathered first.
+func (e *te) tokens(rows int64, gathered bool) int64 {
+	if gathered {
+		return rows * e.s.tensor
+	}
+	return rows
+}
+
+// weightGradient is the gradient of a matrix: added to its buffer by the product
+// itself, with a tensor of the same shape that all matrices of that shape share
+// (get_dummy_wgrad of transformer_engine/pytorch/module/base.py); else a tensor of
+// its own that is added and goes.
+func (e *te) weightGradient(g *torch.Gradients, input int, out, in int64) {
+	if !g.Needs(input) {
+		return
+	}
+	if !e.s.fusion {
+		g.Give(input, g.Empty(e.s.compute, out, in))
+		return
+	}
+	key := [2]int64{out, in}
+	if _, has := e.dummies[key]; !has {
+		e.dummies[key] = e.m.Scratch(2 * out * in)
+	}
+	g.Give(input, g.Alias(e.dummies[key], out, in))
+}
+
+// vectors are the gradients of biases and norms.
+func (e *te) vectors(g *torch.Gradients, first int, list ...torch.Tensor) {
+	for i, v := range list {
+		if v.Defined() && g.Needs(first+i) {
+			g.Give(first+i, g.Empty(v.Dtype(), v.Shape()...))
+		}
+	}
+}
+
+// norm is TENorm: it keeps its input and its statistics.
+func (e *te) norm(x torch.Tensor, w *weight) torch.Tensor {
+	rows, width := x.Size(0), x.Size(1)
+	return e.m.Apply1(torch.Function{
+		Name: "LayerNorm",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			out := c.Empty(e.s.compute, rows, width)
+			c.Save(x, c.Empty(dtype.F32, rows))
+			if w.normB.Defined() {
+				c.Save(c.Empty(dtype.F32, rows))
+			}
+			return []torch.Tensor{out}
+		},
+		Backward: func(g *torch.Gradients) {
+			g.Give(0, g.Empty(e.s.compute, rows, width))
+			e.vectors(g, 1, w.normW, w.normB)
+		},
+	}, x, w.normW, w.normB)
+}
+
+// biasDropoutAdd adds a module's result to the stream, with its bias and dropout.
+// It keeps the mask of a byte an element, and nothing without dropout
+// (megatron/core/fusions/fused_bias_dropout.py; compiled, the sum with the bias and
+// what dropout leaves are never written).
+func (e *te) biasDropoutAdd(y, bias, residual torch.Tensor) torch.Tensor {
+	rows, width, drops := y.Size(0), y.Size(1), e.s.hiddenDropout
+	return e.m.Apply1(torch.Function{
+		Name: "bias_dropout_add",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			if drops {
+				c.Save(c.Empty(dtype.Bool, rows, width))
+			}
+			return []torch.Tensor{c.Empty(e.s.compute, rows, width)}
+		},
+		Backward: func(g *torch.Gradients) {
+			g.Give(2, g.Grad(0))
+			through := g.Grad(0)
+			if drops {
+				through = g.Empty(e.s.compute, rows, width)
+			}
+			g.Give(0, through)
+			e.vectors(g, 1, bias)
+		},
+	}, y, bias, residual)
+}
+
+// activation is bias_gelu_impl and bias_swiglu_impl: they keep what comes in
+// (megatron/core/fusions/fused_bias_gelu.py and fused_bias_swiglu.py).
+func (e *te) activation(x, bias torch.Tensor, gated bool) torch.Tensor {
+	rows, width := x.Size(0), x.Size(1)
+	out := width
+	if gated {
+		out /= 2
+	}
+	return e.m.Apply1(torch.Function{
+		Name: "bias_activation",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(x)
+			return []torch.Tensor{c.Empty(e.s.compute, rows, out)}
+		},
+		Backward: func(g *torch.Gradients) {
+			g.Give(0, g.Empty(e.s.compute, rows, width))
+			e.vectors(g, 1, bias)
+		},
+	}, x, bias)
+}

@@ -1,0 +1,77 @@
+package megatron
+
+import (
+	"floodmark/account"
+	"floodmark/estimate/outside"
+)
+
+// The ids of the rules that figures of this package name.
+const (
+	weightsFormula   = "megatron.parameters"
+	gradientFormula  = "megatron.gradient_buffer"
+	masterFormula    = "megatron.master_copy"
+	stateFormula     = "megatron.moments"
+	workspaceFormula = "megatron.workspaces"
+	inputFormula     = "megatron.inputs"
+	operatorFormula  = "megatron.operators"
+)
+
+const (
+	megatron = "https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/"
+	engine   = "https://github.com/NVIDIA/TransformerEngine/blob/d0067d0da6cb01811b8072a7d304f0e00344ce2b/transformer_engine/"
+)
+
+// Formulas lists the rules.
+func Formulas() []account.Formula {
+	list := []account.Formula{
+		{ID: weightsFormula, Short: "elements × 2 bytes, padded", Rule: "Σ parameters of the rank: elements × bytes of the computation's format; with the distributed optimizer in one buffer, a parameter from a multiple of 64 elements on, a bucket to a multiple of the ranks and of 128",
+			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 2 bytes = 128,219,136 bytes"},
+		{ID: gradientFormula, Short: "elements × 4 bytes, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format",
+			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 4 bytes = 256,438,272 bytes"},
+		{ID: masterFormula, Short: "updated elements × 4 bytes", Rule: "Σ parameters that the rank updates: elements × bytes of the master copy's format; with the distributed optimizer its share of each bucket",
+			Source: megatron + "core/optimizer/distrib_optimizer.py", Worked: "64,109,568 / 8 × 4 bytes = 32,054,784 bytes"},
+		{ID: stateFormula, Short: "updated elements × 8 bytes", Rule: "two moments of what the rank updates, made in the first step",
+			Source: megatron + "core/optimizer/distrib_optimizer.py", Worked: "64,109,568 / 8 × 8 bytes = 64,109,568 bytes"},
+		{ID: workspaceFormula, Short: "of TransformerEngine once, of cuBLAS for each thread", Rule: "TransformerEngine: 32 MiB from compute capability 9 on, 4 MiB before; cuBLAS: CUBLAS_WORKSPACE_CONFIG, for the thread of the program and that of backward; gradients that stand for fused ones: one tensor of each shape; the gathered input of the output layer",
+			Source: engine + "pytorch/cpp_extensions/gemm.py", Worked: "33,554,432 + 2 × 33,554,432 = 100,663,296 bytes on H100 with :4096:8"},
+		{ID: inputFormula, Short: "4 × 8 bytes a token, and a mask", Rule: "tokens, labels, positions and the mask of the loss: 8 bytes each for each token; the mask of attention that the data loader makes: micro-batch × positions² bytes",
+			Source: megatron + "training/utils.py", Worked: "4 × 1,024² = 4,194,304 bytes of mask"},
+		{ID: operatorFormula, Short: "what each operator makes and keeps", Rule: "operators of mcore and TransformerEngine in the order of the program and of the pipeline's schedule: results, what is kept for backward, temporaries",
+			Source: engine + "pytorch/module/layernorm_linear.py", Worked: "norm and product keep 2 × 4,194,304 bytes of a stream of 4 × 1,024 × 512 × 2 bytes"},
+	}
+	return append(list, outside.Formulas()...)
+}
+
+// sourceOf is the public source of a rule.
+func sourceOf(id string) string {
+	for _, f := range Formulas() {
+		if f.ID == id {
+			return f.Source
+		}
+	}
+	return ""
+}
+
+// requested is the provenance of bytes that a rule of this package calculates.
+func requested(formula string) account.Provenance {
+	return account.Provenance{Origin: account.Calculated, Scope: account.Requested, Counter: formula, Source: sourceOf(formula)}
+}
+
+// ruleOf is the rule by which the bytes of a term follow.
+func ruleOf(id account.TermID) string {
+	switch id {
+	case account.TermWeights:
+		return weightsFormula
+	case account.TermGradients:
+		return gradientFormula
+	case account.TermMasterCopy:
+		return masterFormula
+	case account.TermOptimizerState:
+		return stateFormula
+	case account.TermWorkspace:
+		return workspaceFormula
+	case account.TermInput:
+		return inputFormula
+	}
+	return ""
+}

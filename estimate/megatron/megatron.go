@@ -1,0 +1,265 @@
+package megatron
+
+import (
+	"context"
+	"fmt"
+
+	"floodmark/account"
+	"floodmark/estimate"
+	"floodmark/internal/torch"
+	"floodmark/model"
+	"floodmark/parallel"
+	"floodmark/workload"
+)
+
+// Engine is Megatron-LM: mcore's GPTModel of TransformerEngine's modules, under its
+// pipeline schedules and its optimizer.
+type Engine struct{}
+
+// Name is "megatron".
+func (Engine) Name() string { return "megatron" }
+
+// Formulas lists the rules that the figures of this engine name.
+func (Engine) Formulas() []account.Formula { return Formulas() }
+
+// Rules is how Megatron-LM divides a model for a workload.
+func Rules(w *workload.Workload) (parallel.Rules, error) {
+	r := parallel.Megatron()
+	if w.Training == nil {
+		return r, nil
+	}
+	r.Chunks = int(w.Training.Schedule.Chunks)
+	m := w.Training.Megatron
+	if m == nil {
+		return r, nil
+	}
+	if m.VocabularyMultiple > 0 {
+		r.VocabularyMultiple = m.VocabularyMultiple
+	}
+	tensor := max(1, w.Mesh.TensorParallel)
+	switch {
+	case m.ExpertTensor == 1:
+		r.ExpertTensor = false
+	case m.ExpertTensor != 0 && m.ExpertTensor != tensor:
+		return r, refuse("experts over %d ranks beside tensor parallelism of %d are not modelled", m.ExpertTensor, tensor)
+	}
+	if m.Layout != "" || m.FirstLayers != 0 || m.LastLayers != 0 {
+		return r, refuse("stages of unequal layers are not modelled for Megatron-LM")
+	}
+	return r, nil
+}
+
+// refuse is work that cannot run as it was declared.
+func refuse(format string, args ...any) error {
+	return &parallel.NotSupportedError{Rule: fmt.Sprintf(format, args...)}
+}
+
+// countedSteps is how many steps are laid out: the moments are made in the first.
+const countedSteps = 2
+
+// Estimate lays out the timeline of one rank.
+func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
+	if err := check(in); err != nil {
+		return estimate.Result{}, err
+	}
+	r := newRun(in)
+	r.phase("load", 0)
+	why := r.build(in)
+	if why == "" {
+		why = unmodelled(in, r.te.s)
+	}
+	r.states.masters()
+	if r.te.m.Err() == nil && r.programmed {
+		for n := 1; n <= countedSteps; n++ {
+			r.step(n)
+		}
+	} else {
+		r.phase("forward", 1)
+		r.phase("optimizer", 1)
+		r.states.step()
+	}
+	if why != "" {
+		r.te.m.Unknown(why)
+	}
+	tl, err := r.te.m.Timeline()
+	if err != nil {
+		return estimate.Result{}, refuse("the program of this model does not run: %v", err)
+	}
+	r.surroundings(in)
+	tl.Close()
+	return estimate.Result{Timeline: tl}, nil
+}
+
+// check refuses work that nobody could run or count.
+func check(in estimate.Input) error {
+	w := in.Workload
+	if w.Training == nil {
+		return refuse("Megatron-LM trains: the workload says nothing of training")
+	}
+	for _, d := range []workload.Dimension{workload.Context, workload.MicroBatch} {
+		if n, has := w.Dimension(d); !has || n < 1 {
+			return refuse("the workload does not say the %s", d)
+		}
+	}
+	s := settingsOf(in)
+	if s.positions%(s.context*max(1, s.tensor)) != 0 {
+		return refuse("%d positions are not a multiple of %d ranks that divide them", s.positions, s.context*s.tensor)
+	}
+	if s.pipeline > 1 && s.schedule.Chunks > 1 && s.micro%s.pipeline != 0 {
+		return refuse("%d micro-batches are not a multiple of %d stages, which an interleaved schedule needs", s.micro, s.pipeline)
+	}
+	return nil
+}
+
+// newRun is a process that holds nothing yet.
+func newRun(in estimate.Input) *run {
+	s := settingsOf(in)
+	device := deviceOf(in.Memory.Arch)
+	own := int64(4 << 20)
+	if device.Major >= 9 {
+		own = 32 << 20
+	}
+	if s.CublasWorkspace > 0 {
+		device.Workspace = s.CublasWorkspace
+	}
+	m := torch.New(torch.Options{Device: device, Provenance: requested(operatorFormula)})
+	r := &run{te: &te{m: m, s: s, workspace: own, dummies: map[[2]int64]torch.Tensor{}}, arch: in.Memory.Arch, stage: in.Plan.Coord.Pipeline}
+	r.states = &states{m: m, s: s}
+	r.tl, _ = m.Timeline() // nothing has run: there is no fault
+	r.tl.Ranks = in.Plan.Ranks
+	for i, t := range r.tl.Terms {
+		if id := ruleOf(t.ID); id != "" {
+			r.tl.Terms[i].Provenance = requested(id)
+		}
+	}
+	for _, stack := range in.Model.Stacks {
+		if stack.Kind == model.Decoder {
+			r.hidden = int64(stack.Width)
+		}
+	}
+	return r
+}
+
+// deviceOf is the card as kernels see it.
+func deviceOf(arch string) torch.Device {
+	switch arch {
+	case "Hopper", "":
+		return torch.H100()
+	case "Blackwell":
+		return torch.B200()
+	case "Ada":
+		return torch.RTX4090()
+	}
+	return torch.A100()
+}
+
+// build makes the parameters chunk by chunk, their buffers when all are there, and
+// says why the model has no program; empty where it has.
+func (r *run) build(in estimate.Input) (why string) {
+	chunks := int(max(1, r.te.s.schedule.Chunks))
+	for c := range chunks {
+		piece := &chunk{first: in.Plan.First && c == 0, last: in.Plan.Last && c == chunks-1}
+		from := len(r.states.parameters)
+		if piece.first {
+			r.entrance(in)
+		}
+		for i, ref := range in.Plan.Layers {
+			if in.Plan.Chunk[i] != c {
+				continue
+			}
+			l, reason := r.newLayer(in.Plan.Layer(in.Model, ref), r.hidden)
+			if reason != "" && why == "" {
+				why = reason
+			}
+			piece.layers = append(piece.layers, l)
+		}
+		if piece.last {
+			r.exit(in)
+		}
+		r.chunks = append(r.chunks, piece)
+		r.pieces = append(r.pieces, r.states.parameters[from:])
+	}
+	r.programmed = why == ""
+	if held, made := r.elements(in), r.states.elements(); held != made {
+		if why == "" {
+			why = fmt.Sprintf("Megatron-LM's modules have %d parameters on this rank and the model has %d", made, held)
+		}
+		if held > made {
+			r.states.add(false, held-made)
+			r.pieces[0] = r.states.parameters[:len(r.pieces[0])]
+			r.pieces = append(r.pieces, r.states.parameters[len(r.states.parameters)-1:])
+		}
+	}
+	r.held = make([]torch.Tensor, len(r.chunks))
+	for _, piece := range r.pieces {
+		r.states.buffers(piece)
+	}
+	return why
+}
+
+// entrance is the embeddings.
+func (r *run) entrance(in estimate.Input) {
+	for i, t := range in.Plan.Tensors {
+		switch in.Model.Tensors[t.Tensor].Role {
+		case model.RoleTokenEmbedding:
+			r.embedding = r.states.add(false, in.Plan.Tensors[i].Shape...)
+			r.states.last().shared = tied(in.Model) && !in.Plan.Last
+		case model.RolePositionEmbedding:
+			r.position = r.states.add(false, in.Plan.Tensors[i].Shape...)
+		}
+	}
+}
+
+// exit is the last norm and the output layer, which may share the embedding's
+// table: a stage that has both has it once.
+func (r *run) exit(in estimate.Input) {
+	for _, t := range in.Plan.Tensors {
+		if in.Model.Tensors[t.Tensor].Role != model.RoleFinalNorm {
+			continue
+		}
+		w := r.states.add(false, t.Shape...)
+		if !r.final.normW.Defined() {
+			r.final.normW = w
+		} else {
+			r.final.normB = w
+		}
+	}
+	if r.head = r.embedding; tied(in.Model) && r.head.Defined() {
+		return
+	}
+	r.head = r.states.add(false, int64(in.Plan.Vocab), r.hidden)
+	r.states.last().shared = tied(in.Model)
+}
+
+// tied reports that the output layer uses the embedding's table.
+func tied(m *model.Model) bool {
+	for _, t := range m.Tensors {
+		if t.Role == model.RoleHead {
+			return t.TiedTo != model.NotTied
+		}
+	}
+	return true
+}
+
+// elements is what the plan says that the rank holds.
+func (r *run) elements(in estimate.Input) (n int64) {
+	for _, t := range in.Plan.Tensors {
+		if in.Model.Tensors[t.Tensor].Role.Category() == account.CategoryParameter {
+			size := int64(1)
+			for _, s := range t.Shape {
+				size *= s
+			}
+			n += size
+		}
+	}
+	return n
+}
+
+func (st *states) elements() (n int64) {
+	for _, p := range st.parameters {
+		n += p.elements
+	}
+	return n
+}
+
+func (st *states) last() *parameter { return st.parameters[len(st.parameters)-1] }

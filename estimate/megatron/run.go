@@ -1,0 +1,65 @@
+package megatron
+
+import (
+	"floodmark/account"
+	"floodmark/internal/torch"
+	"floodmark/model"
+	"floodmark/timeline"
+)
+
+// run is the program of one rank.
+type run struct {
+	te     *te
+	states *states
+	arch   string
+	hidden int64
+	stage  int
+	chunks []*chunk
+	held   []torch.Tensor // by chunk: what the model was given last
+
+	embedding, position, head torch.Tensor
+	final                     weight
+	gathered                  int64
+	tl                        *timeline.Timeline
+	pieces                    [][]*parameter // by chunk
+	programmed                bool           // every layer has a program
+}
+
+// chunk is a piece of the model that a stage runs at once.
+type chunk struct {
+	layers      []*layer
+	first, last bool // it embeds the tokens; it makes the logits
+}
+
+// column and row are the two ways in which a matrix is divided: by what it makes,
+// and by what it reads.
+func (r *run) column(in, out int64, bias bool, n model.Norm) weight {
+	w := weight{in: in, out: out, column: true, parallel: r.te.s.tensor > 1}
+	w.normW = r.states.add(false, in)
+	if n.Kind == model.LayerNorm {
+		w.normB = r.states.add(false, in)
+	}
+	w.matrix = r.states.add(false, out, in)
+	if bias {
+		w.bias = r.states.add(false, out)
+	}
+	return w
+}
+
+func (r *run) row(in, out int64, bias bool) weight {
+	w := weight{in: in, out: out, parallel: r.te.s.tensor > 1}
+	w.matrix = r.states.add(false, out, in)
+	if bias {
+		w.bias = r.states.add(false, out)
+	}
+	return w
+}
+
+// phase begins a phase behind the last event.
+func (r *run) phase(name string, step int) {
+	id := map[string]account.PhaseID{
+		"load": account.PhaseModelLoad, "forward": account.PhaseForward, "backward": account.PhaseBackward, "optimizer": account.PhaseOptimizerStep,
+	}[name]
+	r.te.m.Phase(id, step)
+	r.tl.Events = append(r.tl.Events, timeline.Event{Kind: timeline.Mark, Alloc: uint32(len(r.tl.Phases) - 1)})
+}

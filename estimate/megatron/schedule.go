@@ -1,0 +1,211 @@
+package megatron
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/workload"
+)
+
+// pass is one micro-batch through one chunk of a stage: forward, or backward.
+type pass struct {
+	backward bool
+	chunk    int
+	warmup   bool // before the first backward of the step
+}
+
+// order is the passes of one step on one stage
+// (megatron/core/pipeline_parallel/schedules.py). Micro-batches that repeat what
+// others did before them are left out: after a pipeline is full its stages hold no
+// more.
+func (s settings) order(stage int64) []pass {
+	chunks := max(1, s.schedule.Chunks)
+	if s.pipeline == 1 {
+		var list []pass
+		for range min(s.micro, 2) {
+			list = append(list, pass{}, pass{backward: true})
+		}
+		return list
+	}
+	micro := s.micro
+	if s.schedule.Kind != workload.GPipe {
+		most := 2*s.pipeline + 2
+		if chunks > 1 {
+			most = 3 * s.pipeline
+		}
+		micro = min(micro, most)
+	}
+	warmup := min(s.pipeline-stage-1, micro)
+	switch {
+	case s.schedule.Kind == workload.GPipe:
+		warmup = micro
+	case chunks > 1:
+		warmup = min(2*(s.pipeline-stage-1)+(chunks-1)*s.pipeline, micro*chunks)
+	}
+	total := micro * chunks
+	var list []pass
+	for k := range warmup {
+		list = append(list, pass{chunk: s.chunkOf(k, chunks, micro)})
+	}
+	for k := warmup; k < total; k++ {
+		list = append(list, pass{chunk: s.chunkOf(k, chunks, micro)}, pass{backward: true, chunk: int(chunks) - 1 - s.chunkOf(k-warmup, chunks, micro)})
+	}
+	for k := total - warmup; k < total; k++ {
+		list = append(list, pass{backward: true, chunk: int(chunks) - 1 - s.chunkOf(k, chunks, micro)})
+	}
+	return list
+}
+
+// chunkOf is the chunk that the k-th pass of a stage runs: so many micro-batches as
+// there are stages through each chunk in turn, and what is left of them last.
+func (s settings) chunkOf(k, chunks, micro int64) int {
+	if chunks == 1 {
+		return 0
+	}
+	group := s.pipeline
+	round := k / (group * chunks)
+	if left := micro - round*group; left < group {
+		group = left
+	}
+	return int((k - round*s.pipeline*chunks) / group)
+}
+
+// flight is a micro-batch that went forward through a chunk and not back yet.
+type flight struct {
+	input, output torch.Tensor
+}
+
+// step is one optimizer step.
+func (r *run) step(n int) {
+	s := r.te.s
+	queues := make([][]flight, len(r.chunks))
+	r.phase("forward", n)
+	turned := false
+	for _, p := range s.order(int64(r.stage)) {
+		if p.backward && !turned {
+			turned = true
+			r.phase("backward", n)
+		}
+		if !p.backward {
+			queues[p.chunk] = append(queues[p.chunk], r.forward(p.chunk))
+			continue
+		}
+		f := queues[p.chunk][0]
+		queues[p.chunk] = queues[p.chunk][1:]
+		r.backward(f, p.chunk)
+	}
+	r.phase("optimizer", n)
+	r.states.step()
+}
+
+// forward is one micro-batch through a chunk. What the stage before sent is a leaf,
+// and the model holds the newest (set_input_tensor).
+func (r *run) forward(chunk int) flight {
+	c, e := r.chunks[chunk], r.te
+	ids, mask := r.batch(c)
+	var f flight
+	var x torch.Tensor
+	if c.first {
+		x = e.m.Keep(r.embed(ids))
+	} else {
+		f.input = e.m.RequireGrad(e.m.Keep(e.m.Empty("recv", e.s.compute, e.s.resident(), r.hidden)))
+		e.m.Drop(r.held[chunk])
+		r.held[chunk] = e.m.Hold(f.input)
+		x = e.m.Hold(f.input)
+	}
+	x = r.layers(c, x)
+	if c.last {
+		f.output = r.score(x, ids)
+	} else {
+		f.output = x
+	}
+	e.m.Drop(ids, mask)
+	if !c.last {
+		e.m.Deallocate(f.output) // it was sent
+	}
+	return f
+}
+
+// layers runs the layers of a chunk, in segments of which some are run again in
+// backward and keep only what they read
+// (_checkpointed_forward of megatron/core/transformer/transformer_block.py).
+func (r *run) layers(c *chunk, x torch.Tensor) torch.Tensor {
+	for from := 0; from < len(c.layers); {
+		size, again := r.te.s.segment(from, len(c.layers))
+		part := c.layers[from : from+size]
+		from += size
+		run := func(args []torch.Tensor) torch.Tensor { return r.through(part, args[0]) }
+		var out torch.Tensor
+		if again {
+			out = r.te.m.Keep(r.te.m.Checkpoint(true, run, x))
+		} else {
+			out = r.te.m.Keep(run([]torch.Tensor{x}))
+		}
+		r.te.m.Drop(x)
+		x = out
+	}
+	return x
+}
+
+// through runs layers one after another; x stays with its holder.
+func (r *run) through(layers []*layer, x torch.Tensor) torch.Tensor {
+	out := layers[0].forward(x)
+	for _, l := range layers[1:] {
+		in := r.te.m.Keep(out)
+		out = l.forward(in)
+		r.te.m.Drop(in)
+	}
+	return out
+}
+
+// segment is how many layers from one on run together, and whether they run again
+// in backward: with the method uniform all do, so many at once; with block the
+// first so many of a chunk do, one at a time.
+func (s settings) segment(from, layers int) (size int, again bool) {
+	n := int(max(1, s.recompute.Layers))
+	switch {
+	case s.granularity != workload.FullCheckpointing:
+		return 1, false
+	case s.recompute.Method == "block":
+		return 1, from < int(s.recompute.Layers)
+	}
+	return min(n, layers-from), true
+}
+
+// score is the last norm, the logits and their loss.
+func (r *run) score(x, ids torch.Tensor) torch.Tensor {
+	e := r.te
+	normed := e.norm(x, &r.final)
+	e.m.Drop(x)
+	logits := e.m.Keep(r.logits(normed))
+	losses := r.loss(logits, ids)
+	e.m.Drop(logits)
+	return e.m.Keep(e.m.Sum(losses, false, 0))
+}
+
+// backward is one micro-batch back through a chunk.
+func (r *run) backward(f flight, chunk int) {
+	m := r.te.m
+	if r.chunks[chunk].last {
+		m.Backward(f.output)
+	} else {
+		gradient := m.Keep(m.Empty("recv", r.te.s.compute, r.te.s.resident(), r.hidden))
+		m.BackwardWith(f.output, gradient)
+		m.Drop(gradient)
+	}
+	m.Drop(f.output, f.input)
+}
+
+// batch is what the data loader gives a chunk: tokens, positions, labels and the mask
+// of the loss on the stages that read them, and the mask of attention, of a byte for
+// each pair of positions.
+func (r *run) batch(c *chunk) (ids, mask torch.Tensor) {
+	s := r.te.s
+	if !c.first && !c.last {
+		return ids, mask
+	}
+	ids = r.te.m.Input(dtype.I64, 4, s.tokens())
+	if s.loaderMask {
+		mask = r.te.m.Input(dtype.Bool, s.batch, s.positions/s.context, s.positions)
+	}
+	return ids, mask
+}

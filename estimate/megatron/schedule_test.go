@@ -1,0 +1,105 @@
+package megatron
+
+import (
+	"strings"
+	"testing"
+
+	"floodmark/workload"
+)
+
+// most is the most micro-batches, times chunks, that are in flight on a stage.
+func most(list []pass) (n int) {
+	level := 0
+	for _, p := range list {
+		if level++; p.backward {
+			level -= 2
+		}
+		n = max(n, level)
+	}
+	return n
+}
+
+// How many forward passes wait for their backward on each stage: GPipe holds every
+// micro-batch, 1F1B min(m, p − r), an interleaved schedule 2(p − r − 1) + (v − 1)p + 1
+// of its chunks.
+func TestInFlight(t *testing.T) {
+	for _, c := range []struct {
+		kind                  workload.ScheduleKind
+		chunks, stages, micro int64
+		want                  []int
+	}{
+		{workload.GPipe, 0, 4, 32, []int{32, 32, 32, 32}},
+		{workload.OneFOneB, 0, 4, 32, []int{4, 3, 2, 1}},
+		{workload.OneFOneB, 0, 4, 2, []int{2, 2, 2, 1}},
+		{workload.OneFOneB, 0, 8, 32, []int{8, 7, 6, 5, 4, 3, 2, 1}},
+		{workload.Interleaved1F1B, 3, 4, 4, []int{12, 12, 11, 9}},
+		{workload.Interleaved1F1B, 2, 4, 32, []int{11, 9, 7, 5}},
+		{workload.OneFOneB, 0, 1, 8, []int{1}},
+	} {
+		s := settings{pipeline: c.stages, micro: c.micro, schedule: workload.Schedule{Kind: c.kind, Chunks: c.chunks}}
+		for stage, want := range c.want {
+			list := s.order(int64(stage))
+			if got := most(list); got != want {
+				t.Errorf("%s, %d chunks, stage %d of %d, %d micro-batches: %d in flight, want %d", c.kind, c.chunks, stage, c.stages, c.micro, got, want)
+			}
+			queues := map[int]int{}
+			for _, p := range list {
+				if queues[p.chunk]++; p.backward {
+					queues[p.chunk] -= 2
+				}
+				if queues[p.chunk] < 0 {
+					t.Fatalf("stage %d goes back through a chunk before it went forward: %+v", stage, list)
+				}
+			}
+			for chunk, left := range queues {
+				if left != 0 {
+					t.Errorf("stage %d leaves %d micro-batches in chunk %d", stage, left, chunk)
+				}
+			}
+		}
+	}
+}
+
+// What is left out repeats what was there before: more micro-batches change nothing.
+func TestMicroBatchesRepeat(t *testing.T) {
+	for _, chunks := range []int64{0, 2} {
+		kind := workload.OneFOneB
+		if chunks > 1 {
+			kind = workload.Interleaved1F1B
+		}
+		few := settings{pipeline: 4, micro: 12, schedule: workload.Schedule{Kind: kind, Chunks: chunks}}
+		many := few
+		many.micro = 512
+		for stage := range int64(4) {
+			if a, b := most(few.order(stage)), most(many.order(stage)); a != b {
+				t.Errorf("stage %d holds %d of 12 micro-batches and %d of 512", stage, a, b)
+			}
+		}
+	}
+}
+
+// A bucket is padded to the ranks and 128, a parameter begins at a multiple of 64,
+// and a table that two stages share has a bucket of its own.
+func TestBuckets(t *testing.T) {
+	st := &states{s: settings{distributed: true, overlap: true}}
+	list := []*parameter{{elements: 1000, shared: true}, {elements: 30_000_000}, {elements: 10_000_001}, {elements: 100}}
+	var got []string
+	for _, b := range st.lay(list, 3) {
+		got = append(got, strings.Repeat("p", len(b.places)))
+		if (b.to-b.from)%384 != 0 {
+			t.Errorf("a bucket of %d elements", b.to-b.from)
+		}
+		for _, at := range b.places {
+			if at.from%64 != 0 {
+				t.Errorf("a parameter begins at %d", at.from)
+			}
+		}
+	}
+	if strings.Join(got, " ") != "ppp p" {
+		t.Errorf("%q", got)
+	}
+	st.s.distributed = false
+	if whole := st.lay(list, 3); whole[len(whole)-1].to != 40_001_101 {
+		t.Errorf("without the distributed optimizer %+v", whole)
+	}
+}

@@ -1,0 +1,111 @@
+package megatron
+
+import (
+	"slices"
+
+	"floodmark/dtype"
+	"floodmark/estimate"
+	"floodmark/model"
+	"floodmark/workload"
+)
+
+// settings is what the arguments say, with Megatron-LM's defaults in place of what
+// they leave out.
+type settings struct {
+	workload.Megatron
+	tensor, pipeline, context int64
+	// data is the ranks that hold the same parameters of a layer, expertData those
+	// that hold the same experts: each divides its optimizer states.
+	data, expertData int64
+	sequence         bool // sequence parallelism
+	distributed      bool // the optimizer's states are divided
+	overlap          bool // buckets are reduced while backward runs
+	schedule         workload.Schedule
+	recompute        workload.Recompute
+	granularity      workload.CheckpointingKind
+
+	positions, batch int64 // of one micro-batch, and of its whole sequences
+	micro            int64 // micro-batches of one step
+
+	compute                             dtype.Format
+	gradients, master, moment1, moment2 dtype.Format
+
+	hiddenDropout, attentionDropout, fusion, loaderMask bool
+}
+
+// yes is a switch that is on where nobody said otherwise.
+func yes(b *bool) bool { return b == nil || *b }
+
+// settingsOf reads a workload.
+func settingsOf(in estimate.Input) settings {
+	w, train := in.Workload, in.Workload.Training
+	s := settings{schedule: train.Schedule, granularity: train.Checkpointing.Kind, compute: dtype.BF16, gradients: dtype.F32, master: dtype.F32, moment1: dtype.F32, moment2: dtype.F32}
+	if train.Megatron != nil {
+		s.Megatron = *train.Megatron
+	}
+	if train.Recompute != nil {
+		s.recompute = *train.Recompute
+	}
+	if s.granularity == workload.SelectiveCheckpointing && len(s.recompute.Modules) == 0 {
+		s.recompute.Modules = []string{"core_attn"}
+	}
+	mesh := in.Plan.Mesh
+	s.tensor, s.pipeline, s.context = int64(mesh.TensorParallel), int64(mesh.PipelineParallel), int64(mesh.ContextParallel)
+	if s.ExpertTensor == 0 {
+		s.ExpertTensor = mesh.TensorParallel
+	}
+	s.data = int64(mesh.DataParallel) * s.context
+	s.expertData = max(1, s.data*s.tensor/int64(mesh.ExpertParallel*s.ExpertTensor))
+	s.sequence = train.SequenceParallel && s.tensor > 1
+	if train.Sharding != nil {
+		s.distributed = train.Sharding.Kind == workload.Distributed
+		s.overlap = train.Sharding.Overlap != nil && *train.Sharding.Overlap
+	}
+	s.batch, _ = w.Dimension(workload.MicroBatch)
+	s.positions, _ = w.Dimension(workload.Context)
+	s.micro = max(1, train.Accumulation)
+	for _, f := range []struct {
+		declared workload.StateFormat
+		into     *dtype.Format
+	}{{w.Precision.Gradients, &s.gradients}, {w.Precision.MasterCopy, &s.master}, {w.Precision.FirstMoment, &s.moment1}, {w.Precision.SecondMoment, &s.moment2}} {
+		if f.declared.Declared {
+			*f.into = f.declared.Format
+		}
+	}
+	if p := w.Precision.Parameters; p != dtype.Unknown {
+		s.compute = p
+	}
+	s.hiddenDropout, s.attentionDropout = yes(s.HiddenDropout), yes(s.AttentionDropout)
+	s.fusion, s.loaderMask = yes(s.AccumulationFusion), yes(s.LoaderMask)
+	return s
+}
+
+// tokens is the positions of a micro-batch that one rank works on within a layer's
+// products; resident those of the stream between layers, which sequence
+// parallelism divides too.
+func (s settings) tokens() int64 { return s.positions / s.context * s.batch }
+
+func (s settings) resident() int64 {
+	if s.sequence {
+		return s.tokens() / s.tensor
+	}
+	return s.tokens()
+}
+
+// kernels is whose kernels attention runs in. Where nobody said, TransformerEngine
+// prefers cuDNN on Hopper and Blackwell, and flash-attn before them
+// (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py).
+func (s settings) kernels(arch string, l model.Layer) workload.MegatronAttention {
+	if s.Attention != "" && s.Attention != workload.AutoAttention {
+		return s.Attention
+	}
+	if arch == "Ampere" || arch == "Ada" {
+		return workload.FlashKernels
+	}
+	return workload.FusedKernels
+}
+
+// recomputes reports a module that selective recomputation runs again.
+func (s settings) recomputes(module string) bool {
+	return s.granularity == workload.SelectiveCheckpointing && slices.Contains(s.recompute.Modules, module)
+}

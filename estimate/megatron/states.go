@@ -1,0 +1,179 @@
+package megatron
+
+import (
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+)
+
+// parameter is one of the rank's own.
+type parameter struct {
+	tensor   torch.Tensor
+	elements int64
+	expert   bool // divided over the ranks that hold the same experts
+	shared   bool // an embedding that the first and the last stage hold
+}
+
+// moments are the optimizer's states of one piece of the parameters.
+type piece struct {
+	elements int64
+}
+
+// states are what is kept from step to step.
+type states struct {
+	m          *torch.Machine
+	s          settings
+	parameters []*parameter
+	pieces     []piece // that the rank's optimizer updates
+	stepped    bool
+}
+
+// add makes a parameter in the format of the computation.
+func (st *states) add(expert bool, shape ...int64) torch.Tensor {
+	t := st.m.Parameter(st.s.compute, true, shape...)
+	st.m.ReduceInto(t)
+	st.parameters = append(st.parameters, &parameter{tensor: t, elements: t.Elements(), expert: expert})
+	return t
+}
+
+// buffers are one contiguous buffer of gradients for the parameters of a kind, and
+// with the distributed optimizer one of the parameters themselves, which move into
+// it (megatron/core/distributed/param_and_grad_buffer.py).
+func (st *states) buffers(chunk []*parameter) {
+	for _, expert := range []bool{false, true} {
+		ranks := st.s.data
+		if expert {
+			ranks = st.s.expertData
+		}
+		var list []*parameter
+		for _, p := range chunk {
+			if p.expert == expert {
+				list = append(list, p)
+			}
+		}
+		if len(list) > 0 {
+			st.buffer(list, ranks)
+		}
+	}
+}
+
+// A parameter begins at a multiple of 64 elements, and a bucket ends at one of the
+// ranks and of 128, with the distributed optimizer alone.
+const (
+	parameterStart = 64
+	bucketEnd      = 128
+)
+
+// bucketOf is the elements after which a bucket is full: of all parameters where
+// nothing overlaps (DistributedDataParallel of
+// megatron/core/distributed/distributed_data_parallel.py).
+func (s settings) bucketOf(ranks int64) int64 {
+	if !s.overlap || ranks == 1 {
+		return 1 << 62
+	}
+	return max(40_000_000, 1_000_000*ranks)
+}
+
+// place is where a parameter lies in the buffer.
+type place struct {
+	p        *parameter
+	from, to int64
+}
+
+// bucket is a stretch of the buffer that is reduced at once.
+type bucket struct {
+	from, to int64
+	places   []place
+}
+
+// lay puts parameters into buckets, the last parameter first.
+func (st *states) lay(list []*parameter, ranks int64) (buckets []bucket) {
+	distributed, size := st.s.distributed, st.s.bucketOf(ranks)
+	var b bucket
+	at := int64(0)
+	close := func() {
+		if distributed {
+			at = roundUp(at, lcm(ranks, bucketEnd))
+		}
+		b.to = at
+		buckets = append(buckets, b)
+		b = bucket{from: at}
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		p := list[i]
+		if distributed {
+			at = roundUp(at, parameterStart)
+		}
+		alone := p.shared && distributed
+		if alone && len(b.places) > 0 {
+			close()
+		}
+		b.places = append(b.places, place{p, at, at + p.elements})
+		if at += p.elements; at-b.from >= size || alone {
+			close()
+		}
+	}
+	if len(b.places) > 0 {
+		close()
+	}
+	return buckets
+}
+
+func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
+
+func lcm(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+func (st *states) buffer(list []*parameter, ranks int64) {
+	buckets := st.lay(list, ranks)
+	end := buckets[len(buckets)-1].to
+	if st.s.distributed {
+		weights := st.m.Parameter(st.s.compute, false, end)
+		defer func() {
+			for _, p := range list {
+				st.m.PlaceIn(p.tensor, weights)
+			}
+		}()
+	}
+	st.m.GradientBuffer(st.s.gradients, end)
+	if !st.s.distributed {
+		for _, p := range list {
+			st.pieces = append(st.pieces, piece{p.elements})
+		}
+		return
+	}
+	for _, b := range buckets {
+		share := (b.to - b.from) / ranks
+		for _, at := range b.places {
+			if n := min(at.to, b.from+share) - max(at.from, b.from); n > 0 {
+				st.pieces = append(st.pieces, piece{n})
+			}
+		}
+	}
+}
+
+// masters are copies in the optimizer's format of what the rank updates.
+func (st *states) masters() {
+	if st.s.master == dtype.Unknown || st.s.compute == dtype.F32 {
+		return
+	}
+	for _, p := range st.pieces {
+		st.m.MasterCopy(st.s.master, p.elements)
+	}
+}
+
+// step is the optimizer's: the first one makes its moments, piece by piece.
+func (st *states) step() {
+	if st.stepped {
+		return
+	}
+	st.stepped = true
+	for _, p := range st.pieces {
+		st.m.State(st.s.moment1, p.elements)
+		st.m.State(st.s.moment2, p.elements)
+	}
+}

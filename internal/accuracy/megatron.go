@@ -1,0 +1,183 @@
+package accuracy
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"floodmark"
+	"floodmark/account"
+	"floodmark/internal/source"
+	"floodmark/model/megatronmodel"
+	"floodmark/workload"
+)
+
+//go:embed megatron.yaml
+var megatronYAML []byte
+
+// megatronTable is the name of the table.
+const megatronTable = "megatron"
+
+// megatronRun is a published run of Megatron-LM on several cards.
+type megatronRun struct {
+	ID       string                  `yaml:"id"`
+	Model    megatronmodel.Arguments `yaml:"model"`
+	Workload string                  `yaml:"workload"` // as a workload file
+	Why      string                  `yaml:"why"`      // nothing is predicted, because
+	Figures  []megatronFigure        `yaml:"figures"`
+}
+
+// megatronFigure is one reading of it.
+type megatronFigure struct {
+	Field string `yaml:"field"`
+	Rank  string `yaml:"rank"`  // a number, or last
+	Phase string `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	Bytes int64  `yaml:"bytes"`
+}
+
+// megatronRuns are the runs that count.
+func megatronRuns() ([]megatronRun, error) {
+	var runs []megatronRun
+	if err := yaml.UnmarshalWithOptions(megatronYAML, &runs, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("megatron.yaml: %w", err)
+	}
+	return runs, nil
+}
+
+// steadyTolerance and peakTolerance are how far the figures may be from what was
+// measured.
+const (
+	steadyTolerance = 0.005
+	peakTolerance   = 0.02
+)
+
+// Megatron predicts every run at its own counter, rank by rank.
+func Megatron() ([]Row, error) {
+	runs, err := megatronRuns()
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for _, run := range runs {
+		rows = append(rows, run.rows()...)
+	}
+	return rows, nil
+}
+
+func (r megatronRun) rows(dropped ...account.TermID) (rows []Row) {
+	var accounts []account.Account
+	why := r.Why
+	if why == "" {
+		p, err := r.predict()
+		if err != nil {
+			why = err.Error()
+		} else {
+			accounts = p.Accounts()
+		}
+	}
+	for _, f := range r.Figures {
+		row := Row{Table: megatronTable, Name: r.ID, Quantity: f.quantity(), Want: f.Bytes, Why: why}
+		if why == "" {
+			f.judge(&row, accounts, dropped)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (f megatronFigure) quantity() string {
+	if f.Rank == "" {
+		return f.Field + ", allocated"
+	}
+	return f.Field + " of rank " + f.Rank + ", allocated"
+}
+
+// judge puts a prediction beside what was read.
+func (f megatronFigure) judge(row *Row, accounts []account.Account, dropped []account.TermID) {
+	figure := f.of(accounts, dropped)
+	low := figure.Low()
+	high, known := figure.High()
+	if !known {
+		row.Why = figure.Reason()
+		return
+	}
+	tolerance := peakTolerance
+	if f.Phase != "" {
+		tolerance = steadyTolerance
+	}
+	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(f.Bytes))
+}
+
+// of is the figure of one rank.
+func (f megatronFigure) of(accounts []account.Account, dropped []account.TermID) account.Figure {
+	a := accounts[len(accounts)-1]
+	for _, other := range accounts {
+		for _, rank := range other.Ranks {
+			if fmt.Sprint(rank) == f.Rank {
+				a = other
+			}
+		}
+	}
+	var peaks []account.Figure
+	for _, phase := range a.Phases {
+		switch {
+		case f.Phase == "":
+			peaks = append(peaks, without(a, phase, phase.Peak(account.Allocated).Figure, dropped))
+		case string(phase.ID) == f.Phase:
+			peaks = []account.Figure{levelAfter(phase.End.In(account.Allocated))}
+		}
+	}
+	return account.Highest(account.Provenance{Scope: account.Allocated}, peaks...)
+}
+
+func (r megatronRun) predict() (*floodmark.Prediction, error) {
+	m, err := megatronmodel.New(r.ID, r.Model)
+	if err != nil {
+		return nil, err
+	}
+	f, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
+	if err != nil {
+		return nil, err
+	}
+	request := floodmark.Request{Model: m, Workload: f.Workload}
+	card, err := floodmark.FindCard(f.GPU)
+	if err != nil {
+		return nil, err
+	}
+	request.Card = &card
+	return floodmark.Estimate(context.Background(), request)
+}
+
+// frameworkOf is the software of a row: its name's first word.
+func frameworkOf(r Row) string {
+	name, _, _ := strings.Cut(r.Name, "-")
+	return map[string]string{"megatron": "Megatron-LM, golden values", "simumax": "Megatron-LM on B200 (SimuMax)", "mbridge": "Megatron-Bridge"}[name]
+}
+
+// leastRows is the rows that a framework needs to be scored apart.
+const leastRows = 5
+
+// frameworks is the three figures over all rows, and for each framework that has
+// rows enough.
+func frameworks(rows []Row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "All: %s\n\n", scoreOf(rows))
+	var names []string
+	by := map[string][]Row{}
+	for _, r := range rows {
+		name := frameworkOf(r)
+		if by[name] == nil {
+			names = append(names, name)
+		}
+		by[name] = append(by[name], r)
+	}
+	for _, name := range names {
+		if len(by[name]) >= leastRows {
+			fmt.Fprintf(&b, "%s: %s\n\n", name, scoreOf(by[name]))
+		}
+	}
+	return b.String()
+}

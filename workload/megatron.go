@@ -1,0 +1,165 @@
+package workload
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"floodmark/dtype"
+)
+
+// Megatron is what Megatron-LM was told beside what other software knows too. A
+// zero value is its default; nil pointers are where that is not "no"
+// (https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/training/arguments.py).
+type Megatron struct {
+	// Implementation of the layers: TransformerEngine where nobody said, or Local.
+	Implementation MegatronLayers
+	// Attention is the kernels of attention (--attention-backend).
+	Attention MegatronAttention
+	// HiddenDropout and AttentionDropout say that there is any; nil is 0.1.
+	HiddenDropout, AttentionDropout *bool
+	// AccumulationFusion says that gradients of weights are added to their buffer
+	// by the product that makes them; nil is yes.
+	AccumulationFusion *bool
+	// CrossEntropy is how the loss is computed: unfused where nobody said.
+	CrossEntropy MegatronLoss
+	// WideLoss says that TransformerEngine's loss keeps its gradient in 32 bits, as
+	// it does since 2.18.
+	WideLoss bool
+	// LoaderMask says that the data loader makes a mask of attention; nil is yes.
+	LoaderMask *bool
+	// CublasWorkspace is the bytes of CUBLAS_WORKSPACE_CONFIG; 0 for cuBLAS' own.
+	CublasWorkspace int64
+	// VocabularyMultiple is --make-vocab-size-divisible-by; 0 is 128.
+	VocabularyMultiple int64
+	// FirstLayers and LastLayers are the layers of the first and the last stage; 0
+	// where all have as many.
+	FirstLayers, LastLayers int64
+	// Layout is --pipeline-model-parallel-layout, as it is written.
+	Layout string
+	// ExpertTensor is the ranks that divide each expert; 0 is tensor parallelism.
+	ExpertTensor int
+	GroupedGEMM  bool         // experts in one product
+	RouterFormat dtype.Format // Unknown for that of the computation
+	// Capacity is the capacity factor of experts, Padded that they are filled up to
+	// it; 0 for none.
+	Capacity float64
+	Padded   bool
+	// Imbalance is the tokens of the fullest rank over their mean: 1 is balance, 0
+	// where nobody said.
+	Imbalance float64
+	// ContextExchange is --cp-comm-type: p2p where nobody said, a2a, allgather.
+	ContextExchange string
+}
+
+// MegatronLayers is whose modules the layers are.
+type MegatronLayers string
+
+// MegatronAttention is whose kernels attention runs in.
+type MegatronAttention string
+
+// MegatronLoss is how cross entropy is computed.
+type MegatronLoss string
+
+const (
+	TransformerEngine MegatronLayers = "transformer_engine"
+	LocalLayers       MegatronLayers = "local"
+
+	AutoAttention    MegatronAttention = "auto"
+	FlashKernels     MegatronAttention = "flash" // the package flash-attn
+	FusedKernels     MegatronAttention = "fused" // cuDNN
+	UnfusedAttention MegatronAttention = "unfused"
+
+	UnfusedLoss     MegatronLoss = "unfused"
+	NativeFusedLoss MegatronLoss = "native"
+	TEFusedLoss     MegatronLoss = "te"
+)
+
+type megatronYAML struct {
+	Implementation     string  `yaml:"implementation"`
+	Attention          string  `yaml:"attention"`
+	HiddenDropout      *bool   `yaml:"hidden_dropout"`
+	AttentionDropout   *bool   `yaml:"attention_dropout"`
+	AccumulationFusion *bool   `yaml:"gradient_accumulation_fusion"`
+	CrossEntropy       string  `yaml:"cross_entropy"`
+	WideLoss           bool    `yaml:"wide_loss"`
+	LoaderMask         *bool   `yaml:"attention_mask_in_dataloader"`
+	CublasWorkspace    string  `yaml:"cublas_workspace_config"`
+	VocabularyMultiple whole   `yaml:"vocabulary_multiple"`
+	FirstLayers        whole   `yaml:"first_stage_layers"`
+	LastLayers         whole   `yaml:"last_stage_layers"`
+	Layout             string  `yaml:"pipeline_layout"`
+	ExpertTensor       whole   `yaml:"expert_tensor_parallel"`
+	GroupedGEMM        bool    `yaml:"grouped_gemm"`
+	RouterFormat       string  `yaml:"router_format"`
+	Capacity           float64 `yaml:"capacity_factor"`
+	Padded             bool    `yaml:"pad_to_capacity"`
+	Imbalance          float64 `yaml:"imbalance"`
+	ContextExchange    string  `yaml:"context_exchange"`
+}
+
+// megatron checks what only Megatron-LM is told.
+func (c *checker) megatron(d megatronYAML) *Megatron {
+	const field = "training.megatron."
+	m := &Megatron{
+		Implementation:     choose(c, field+"implementation", MegatronLayers(d.Implementation), []MegatronLayers{TransformerEngine, LocalLayers}),
+		Attention:          choose(c, field+"attention", MegatronAttention(d.Attention), []MegatronAttention{AutoAttention, FlashKernels, FusedKernels, UnfusedAttention}),
+		CrossEntropy:       choose(c, field+"cross_entropy", MegatronLoss(d.CrossEntropy), []MegatronLoss{UnfusedLoss, NativeFusedLoss, TEFusedLoss}),
+		WideLoss:           d.WideLoss,
+		HiddenDropout:      d.HiddenDropout,
+		AttentionDropout:   d.AttentionDropout,
+		AccumulationFusion: d.AccumulationFusion,
+		LoaderMask:         d.LoaderMask,
+		VocabularyMultiple: c.atLeast(field+"vocabulary_multiple", d.VocabularyMultiple, 0),
+		FirstLayers:        c.atLeast(field+"first_stage_layers", d.FirstLayers, 0),
+		LastLayers:         c.atLeast(field+"last_stage_layers", d.LastLayers, 0),
+		Layout:             d.Layout,
+		ExpertTensor:       int(c.atLeast(field+"expert_tensor_parallel", d.ExpertTensor, 0)),
+		GroupedGEMM:        d.GroupedGEMM,
+		RouterFormat:       c.format(field+"router_format", d.RouterFormat),
+		Capacity:           d.Capacity,
+		Padded:             d.Padded,
+		Imbalance:          d.Imbalance,
+		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),
+	}
+	var err error
+	if m.CublasWorkspace, err = ParseCublasWorkspace(d.CublasWorkspace); err != nil {
+		c.wrong(field+"cublas_workspace_config", "%v", err)
+	}
+	if !(d.Capacity >= 0 && d.Capacity <= 1e6) {
+		c.wrong(field+"capacity_factor", "is %v, expected a factor of 0 or more", d.Capacity)
+	}
+	if d.Imbalance != 0 && !(d.Imbalance >= 1 && d.Imbalance <= 1e6) {
+		c.wrong(field+"imbalance", "is %v, expected 1 or more", d.Imbalance)
+	}
+	return m
+}
+
+// mostWorkspace bounds what a configuration of cuBLAS may ask for: 1 GiB.
+const mostWorkspace = 1 << 30
+
+// ParseCublasWorkspace is the bytes of a CUBLAS_WORKSPACE_CONFIG, pairs of KiB and
+// a count: ":4096:8" is 33,554,432, ":16:8" is 131,072; 0 for an empty one
+// (https://docs.nvidia.com/cuda/cublas/#results-reproducibility).
+func ParseCublasWorkspace(text string) (int64, error) {
+	wrong := fmt.Errorf("is %q, expected pairs of KiB and a count, as :4096:8", text)
+	if text == "" {
+		return 0, nil
+	}
+	parts := strings.Split(strings.TrimPrefix(text, ":"), ":")
+	if len(parts)%2 != 0 {
+		return 0, wrong
+	}
+	sum := int64(0)
+	for i := 0; i < len(parts); i += 2 {
+		size, err := strconv.ParseInt(parts[i], 10, 32)
+		count, err2 := strconv.ParseInt(parts[i+1], 10, 32)
+		if err != nil || err2 != nil || size < 0 || count < 0 || size > mostWorkspace>>10 || count > mostWorkspace {
+			return 0, wrong
+		}
+		if sum += size << 10 * count; sum > mostWorkspace {
+			return 0, wrong
+		}
+	}
+	return sum, nil
+}
