@@ -192,6 +192,9 @@ func (d document) file(name string) (*File, error) {
 		if w.Training.Autocast == dtype.Unknown {
 			w.Training.Autocast = autocast
 		}
+		if !slices.Contains([]Operation{"", Training, FineTuning, Evaluation, Export}, w.Operation) {
+			c.wrong("training", "stands beside operation: %s, which trains nothing; expected training, fine-tuning, evaluation or export", w.Operation)
+		}
 	}
 	for i, text := range d.Features {
 		w.Features = append(w.Features, choose(&c, fmt.Sprintf("features[%d]", i), Feature(text), Features()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -43,6 +44,7 @@ type AdapterConfig struct {
 	Saved       []string       // modules_to_save: trained and stored whole
 	RankPattern map[string]int // rank_pattern: patterns of modules with another rank
 	Layers      []int64        // layers_to_transform; nil for all
+	planned     bool           // it is yet to be trained: no file says it
 	Biases      string         // bias: which biases of the base model are trained; "none" for none
 }
 
@@ -160,7 +162,7 @@ func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 // targets as PEFT takes them, "all-linear" alone for every linear layer but the
 // head.
 func NewAdapter(kind string, rank int, targets, saved []string) *AdapterConfig {
-	c := &AdapterConfig{Rank: rank, DoRA: kind == "dora", Saved: saved, Biases: "none"}
+	c := &AdapterConfig{Rank: rank, DoRA: kind == "dora", Saved: saved, Biases: "none", planned: true}
 	switch kind {
 	case lnTuning: // copies of norms are trained whole
 		c.Saved = append(slices.Clone(saved), targets...)
@@ -208,6 +210,9 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 		}
 	}
 	p := account.Provenance{Origin: account.Calculated, Counter: "adapter.parameters", Source: "https://arxiv.org/abs/2106.09685"}
+	if len(a.Tuned) == 0 && c.planned {
+		return nil, c.unmatched(base)
+	}
 	if len(a.Tuned) == 0 {
 		return nil, source.InField(adapterName, "target_modules", "no module of %s is called so", quote(base.Name)).
 			WithHint("name the base model that the adapter was trained on: %s", c.Base)
@@ -223,6 +228,21 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 	a.Parameters = account.Exact(sum, p)
 	a.Stored = account.Unknown("no weight file of the adapter was read", account.Provenance{Scope: account.Requested})
 	return a, nil
+}
+
+// unmatched is the error of an adapter that is yet to be trained and whose targets
+// the model does not have: with the names that it could have meant.
+func (c *AdapterConfig) unmatched(base *model.Model) error {
+	var names []string
+	for _, t := range base.Tensors {
+		module, is := moduleOf(t)
+		if name := module[strings.LastIndex(module, ".")+1:]; is && len(t.Shape) >= 2 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	const most = 16
+	names = names[:min(len(names), most)]
+	return fmt.Errorf("the adapter targets %s, and no module of %s is called so: it has %s", strings.Join(append(slices.Clone(c.Targets.names), c.Saved...), ", "), base.Name, strings.Join(names, ", "))
 }
 
 // moduleOf is the module that a tensor is the weight of, packed or not.

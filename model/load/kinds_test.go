@@ -31,6 +31,9 @@ func TestOtherAdapters(t *testing.T) {
 			t.Errorf("%s: %d parameters, want %d", c.kind, n, c.want)
 		}
 	}
+	if _, err := load.NewAdapter("lora", 4, []string{"c_attn"}, nil).On(m); err == nil || !strings.Contains(err.Error(), "targets c_attn, and no module of") || !strings.Contains(err.Error(), "q_proj") {
+		t.Errorf("a target that the model does not have: %v", err)
+	}
 	if _, err := load.NewAdapter("oft", 3, []string{"q_proj"}, nil).On(m); err == nil || !strings.Contains(err.Error(), "3 blocks do not divide the 8 inputs") {
 		t.Errorf("blocks that do not divide the input: %v", err)
 	}
