@@ -65,6 +65,7 @@ type engineReader struct {
 	understood int     // lines
 	refused    []refusedInWords
 	model      string // of the first configuration that is printed
+	open       opened // a refusal that goes on in the next line
 }
 
 // reading is where a number was found: in a line, by a writer.
@@ -75,9 +76,25 @@ type reading struct {
 	line      int
 }
 
-// take takes the next line. A line that a terminal wrapped is not put together
-// again: engines write to files.
+// take takes the next line. A refusal that somebody pasted in several lines is put
+// together again; other lines are not, for engines write to files.
 func (e *engineReader) take(l line) {
+	if e.open.lines > 0 {
+		if goesOn := l.starts && e.open.add(l); goesOn && !e.open.done() {
+			return
+		} else if joined := e.open.close(); goesOn {
+			l = joined
+		} else {
+			e.read(joined)
+		}
+	} else if l.starts && e.open.begin(l) {
+		return
+	}
+	e.read(l)
+}
+
+// read takes a line, or several that are one.
+func (e *engineReader) read(l line) {
 	if l.starts && e.model == "" {
 		e.model = configured(l.text)
 	}
@@ -161,6 +178,9 @@ func (e *engineReader) size(at reading, kind Kind, scope account.Scope, number, 
 
 // finish hands over what was found, and gives how many lines it took.
 func (e *engineReader) finish(log *Log) int {
+	if e.open.lines > 0 {
+		e.read(e.open.close())
+	}
 	log.Components = append(log.Components, e.found...)
 	log.Model = e.model
 	if e.dropped > 0 {

@@ -10,9 +10,10 @@ import (
 // and the backends that copied theirs), of its error checks, of NCCL's and
 // RCCL's alloc.h, and of llama.cpp's ggml-cuda.cu, which says first what it tried.
 const (
-	ranOut   = "outofmemory"
-	calloc   = "FailedtoCUDAcalloc"
-	unmapped = "memorymappingfailedwithOOMondevice"
+	ranOut = "outofmemory"
+	calloc = "FailedtoCUDAcalloc"
+	// "memory mapping failed", of expandable segments, and "memory allocation failed"
+	unmapped = "failedwithOOMondevice"
 	platform = "CurrentplatformcanNOTallocatememoryblock"
 	buffer   = "Invalidbuffersize:"
 	// tried begins a message only where the beginning of a paste is cut off.
@@ -65,8 +66,10 @@ func headAround(text, word string, at int) (span, bool) {
 		}
 		return span{at - before, end}, true
 	case unmapped:
-		if strings.HasSuffix(text[:at], "expandable_segments:") {
-			at -= len("expandable_segments:")
+		for _, word := range [...]string{"memorymapping", "memoryallocation", "expandable_segments:"} {
+			if strings.HasSuffix(text[:at], word) {
+				at -= len(word)
+			}
 		}
 	case buffer:
 		if end == len(text) || !digit(text[end]) {

@@ -172,7 +172,7 @@ func (d *draft) numbers() {
 	pytorch, device := "pytorch", "device"
 	d.Request = d.figure(pytorch, KindRequest, account.Requested, place{tried, ""}, place{buffer, ""})
 	if !d.Request.Known() {
-		d.counted(&d.Request, pytorch, KindRequest, place{"tryingtomap", "bytes"})
+		d.counted(&d.Request, pytorch, KindRequest, place{"tryingtomap", "bytes"}, place{"whiletryingtoallocate", "bytes"})
 	}
 	if strings.HasPrefix(d.text, ggmlTried) {
 		d.Request = d.figure("llama.cpp", KindRequest, account.Process, place{ggmlTried, "ondevice"})

@@ -73,6 +73,9 @@ func TestShapes(t *testing.T) {
 		{"mapping", // rtx6kpro
 			"[W905 00:28:47 CUDACachingAllocator.cpp:508] expandable_segments: memory mapping failed with OOM on device 0 while trying to map 20971520 bytes (free: 19070976, total: 101973491712)",
 			0, "20971520 bytes", "101973491712 bytes", "19070976 bytes", "", ""},
+		{"an allocation, wrapped (vllm-backport 94)",
+			"[rank5]:[W906 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 5\n  while trying to allocate 671088640 bytes (free: 513736704, total: 85095874560).",
+			5, "671088640 bytes", "85095874560 bytes", "513736704 bytes", "", ""},
 		{"NCCL",
 			"node1:42:99 [0] include/alloc.h:103 NCCL WARN Failed to CUDA calloc 536870912 bytes",
 			-1, "536870912 bytes", "", "", "", ""},

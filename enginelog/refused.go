@@ -19,9 +19,14 @@ type refusedInWords struct {
 
 // refusal keeps an engine's refusal that names no bytes: vllm/worker/worker.py
 // (0.2 to 0.7) and vllm/v1/core/kv_cache_utils.py of vLLM,
-// python/sglang/srt/model_executor/model_runner.py of SGLang. A count of positions
+// python/sglang/srt/model_executor/model_runner.py of SGLang, src/llama-context.cpp of
+// llama.cpp. A count of positions
 // in it is read by [engineReader.counts] too.
 func (e *engineReader) refusal(l line) bool {
+	if strings.Contains(l.text, "failed to allocate compute") {
+		e.keepRefusal(l.number, account.Warning{Code: "compute_buffer", Text: "it is llama.cpp's compute buffer that was refused, which is reserved whole at the start: a smaller micro-batch (-ub) divides it, flash attention (-fa on) takes the scores of every cell out of it, a shorter context (-c) makes it smaller where there are scores; a quantised cache or fewer slots of the same context do not"})
+		return true
+	}
 	if !strings.Contains(l.text, "emory") && !strings.Contains(l.text, "stored in KV cache") {
 		return false
 	}

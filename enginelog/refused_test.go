@@ -23,6 +23,12 @@ func TestRefusals(t *testing.T) {
 			"cache_too_small", "5,352 more"},
 		{"no room, in words and in numbers", "the rest of it: model weights take 5.20GiB; the rest of the memory reserved for KV Cache is -1.05GiB.\nValueError: No available memory for the cache blocks.",
 			"no_cache_room", "lacks 1.0"},
+		{"others hold the card, wrapped by hand (vllm 23192)", "ValueError: Free memory on device (5.31/79.18 GiB) on startup is less than desired GPU memory\nutilization (0.9, 71.26 GiB). Decrease GPU memory utilization\nor reduce",
+			"refused_at_start", "is 0.067"},
+		{"a request too long, wrapped by hand", "ValueError: To serve at least one request with the model's max seq len (131072),\n(1.34 GiB KV cache is needed, which is larger than\nthe available KV cache memory (0.3 GiB). Based on",
+			"cache_too_small", "lacks 1.04"},
+		{"a compute buffer (llama.cpp 26297)", "1.06.520.077 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 51748.72 MiB on device 1: cudaMalloc failed: out of memory\n1.06.520.086 E graph_reserve: failed to allocate compute buffers",
+			"compute_buffer", "-ub"},
 		{"a start that went well", "Free memory on device (78.68/79.19 GiB) on startup. Desired GPU memory utilization is (0.95, 75.23 GiB). Actual usage is 44.76 GiB for weight", "", ""},
 	} {
 		list := read(t, c.text+"\n"+c.text).Warnings

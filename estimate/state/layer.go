@@ -73,7 +73,7 @@ func (k *keeper) attention(a model.Attention) (payload, reserved account.Figure)
 func (k *keeper) cross(row account.Figure) (payload, reserved account.Figure) {
 	p := provenance(CrossFormula)
 	if k.at.Encoder < 0 {
-		f := account.Unknown("the workload does not say how many positions cross-attention reads", p)
+		f := account.Unknown("the workload does not say how many positions cross-attention reads (encoder_length of an input: of an image of Llama 3.2 up to 4 × 1,601)", p)
 		return f, f
 	}
 	f := times(row, product(k.at.Encoder, k.at.Sequences)).As(p)

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,7 +101,7 @@ func (l *llama) apply(name, value string) error {
 	}
 	if why, bears := llamaOpen(name); bears {
 		l.unmodelled(name, why)
-	} else if !strings.Contains(" "+llamaHarmless+" ", " "+name+" ") {
+	} else if !slices.Contains(strings.Fields(llamaHarmless), name) {
 		l.unmodelled(name, "this flag is not known here, so nobody can say whether it bears on sizes")
 		l.warn("flag_not_known", name+" is not known here: it is misspelt, or newer or older than the flags that were read")
 	}
@@ -176,8 +177,11 @@ func llamaOpen(name string) (why string, bears bool) {
 	return "", false
 }
 
-// llamaHarmless is flags that bear on no size of a card.
+// llamaHarmless is flags that bear on no size of a card, or only beside another that is
+// reported: those of a model that guesses ahead.
 const llamaHarmless = `--host --port --path --api-key --alias -a -t --threads -tb --threads-batch --temp --top-k --top-p --min-p --seed -s -n --predict --n-predict
  --repeat-penalty --presence-penalty --frequency-penalty --jinja --chat-template --chat-template-file --reasoning-format --reasoning-budget -cb --cont-batching --metrics --slots --no-slots --props
  --mlock --no-mmap --mmap --numa --verbose -v --log-file --log-disable --no-webui --timeout -to --prio --warmup --no-warmup --rope-scaling --rope-freq-base --rope-freq-scale --cache-reuse
- -b --batch-size -kvu --kv-unified --no-mmproj --offline --perf --no-perf -lv --log-verbosity --ssl-key-file --ssl-cert-file --threads-http`
+ -b --batch-size -kvu --kv-unified --no-mmproj --offline --perf --no-perf -lv --log-verbosity --ssl-key-file --ssl-cert-file --threads-http
+ --load-mode --no-ui --ui --cache-ram -cram --fit -fit --fit-target --fit-ctx -ngld --gpu-layers-draft --n-gpu-layers-draft --draft --draft-max --draft-min --draft-p-min -cd --ctx-size-draft
+ --device-draft -devd --direct-io --no-direct-io --poll --cpu-mask --log-timestamps --log-prefix --media-path --tools --samplers --top-n-sigma --xtc-probability --dry-multiplier --mirostat --grammar --json-schema`
