@@ -25,16 +25,22 @@ func (b *browsed) looksRight(name string) {
 	}{{"phone", 320, false, false}, {"phone-dark", 320, true, false}, {"wide", 1600, false, false}, {"wide-dark", 1600, true, false}, {"print", 800, true, true}} {
 		b.do(chromedp.EmulateViewport(look.width, 900), media(look.dark, look.print))
 		b.until(fmt.Sprintf("innerWidth === %d", look.width))
-		b.picture(name + "-" + look.name)
-		if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
-			b.t.Errorf("%s, %s: %s pixels hang out of the window: %s", name, look.name, over, b.text(overhang))
-		}
-		if poor := b.text(contrast); poor != "" {
-			b.t.Errorf("%s, %s: too little contrast: %s", name, look.name, poor)
-		}
+		b.judge(name, look.name)
 	}
 	b.do(chromedp.EmulateViewport(1280, 900), media(false, false))
 	b.named(name)
+}
+
+// judge looks at what is shown as it is.
+func (b *browsed) judge(name, look string) {
+	b.t.Helper()
+	b.picture(name + "-" + look)
+	if over := b.text(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); over != "0" {
+		b.t.Errorf("%s, %s: %s pixels hang out of the window: %s", name, look, over, b.text(overhang))
+	}
+	if poor := b.text(contrast); poor != "" {
+		b.t.Errorf("%s, %s: too little contrast: %s", name, look, poor)
+	}
 }
 
 // media is the look that a person or a printer asks for.

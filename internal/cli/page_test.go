@@ -4,7 +4,6 @@ package cli_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -74,6 +74,11 @@ func openPage(t *testing.T) *browsed {
 	if err := chromedp.Listen(b.ctx, b.listen); err != nil {
 		t.Fatal(err)
 	}
+	// A page without a screen has no focus of its own.
+	b.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return chromedp.Void{}, err
+	})
 	return b
 }
 
@@ -145,67 +150,6 @@ const (
 	trained  = "size%3Fwork%3Dtraining%26model%3Dllama-3.2-1b%26gpu%3Drtx-4090%26context%3D1024%26micro-batch%3D1"
 	launched = "size%3Fwork%3Dserver%26gpu%3Dh100%26command%3Dvllm%2520serve%2520llama-3.1-8b%2520--max-model-len%25208192"
 )
-
-// A model is sized on the page to the bytes that the command line says, and a
-// slider changes the answer at once.
-func TestSizeInBrowser(t *testing.T) {
-	b := openPage(t)
-	b.open(sized)
-	b.until(`document.querySelector(".verdict")?.textContent.startsWith("CANNOT TELL")`)
-	command := b.text(`document.querySelector(".command code").textContent`)
-	var said struct {
-		Ranks []struct {
-			Terms []struct {
-				ID    string
-				Bytes *int64
-			}
-		}
-	}
-	out, _, _ := run(100, nil, false, append(strings.Fields(command)[1:], "--json")...)
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
-		t.Fatalf("%s: %v", command, err)
-	}
-	for _, term := range said.Ranks[0].Terms {
-		if term.ID != "kv_cache" {
-			continue
-		}
-		want := fmt.Sprintf("%.2f", float64(*term.Bytes)/(1<<30))
-		if got := b.text(`[...document.querySelectorAll("tbody th")].find(c => c.textContent === "kv cache").nextSibling.textContent`); got != want {
-			t.Errorf("the page says %s GiB of cache, the command line %s", got, want)
-		}
-	}
-	b.picture("size-wide")
-	b.do(chromedp.Click(".most button"))
-	b.until(`document.querySelector(".most span").textContent.includes("that fits: ")`)
-	b.do(chromedp.Evaluate[chromedp.Void](`{ const s = document.querySelector("#size-sequences").parentElement.querySelector("[type=range]"); s.value = 3; s.dispatchEvent(new Event("input")); void 0 }`))
-	b.until(`document.querySelector(".verdict")?.textContent.startsWith("FITS")`)
-	if hash := b.text("location.hash"); !strings.Contains(hash, "sequences=8") || strings.Contains(hash, "token") {
-		t.Errorf("the address to share is %q", hash)
-	}
-	// An address that was shared, in a tab that knows the token, shows the same.
-	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = "size?model=llama-3.1-8b&gpu=rtx-4090&context=8192&sequences=1"; void 0`))
-	b.until(`document.querySelector(".command code")?.textContent.includes("rtx-4090")`)
-	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = "size?model=no-such-model"; void 0`))
-	b.until(`document.querySelector(".answer")?.textContent.includes("no-such-model")`)
-}
-
-func TestTraceInBrowser(t *testing.T) {
-	b := openPage(t)
-	path, _ := filepath.Abs("../../testdata/snapshots/training_step.pickle")
-	b.open("trace%3Fpath%3D" + path)
-	b.until(`document.querySelector(".device [role=status]") && document.body.textContent.includes("the peak: 3.03 GiB requested")`)
-	b.until(`document.querySelectorAll("td details").length > 3`)
-	b.do(chromedp.Click("td details summary"))
-	if stack := b.text(`document.querySelector("td details[open]").innerText`); !strings.Contains(stack, "\n") {
-		t.Errorf("no stack is shown: %q", stack)
-	}
-	b.picture("trace")
-	b.do(chromedp.Focus(".device canvas"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("\r"))
-	b.do(chromedp.SendKeys("#conf-0", "roundup_power2_divisions:1\r"))
-	b.until(`document.body.textContent.includes("simulated, not validated on hardware")`)
-	b.open("trace%3Fpath%3D" + filepath.Join(filepath.Dir(path), "..", "oom", "exhaustion.txt"))
-	b.until(`!document.querySelector("#problem").hidden && document.querySelector("#problem").textContent.includes("snapshot")`)
-}
 
 func mustAbs(t *testing.T, path string) string {
 	t.Helper()

@@ -89,6 +89,10 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 // commands read it. It lives as long as the server.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	name := filepath.Base(r.URL.Query().Get("name"))
+	if err := named(name); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	if r.ContentLength > s.options.MaxUpload {
 		refuse(w, http.StatusRequestEntityTooLarge, tooLarge(s.options.MaxUpload))
 		return
@@ -103,6 +107,20 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	default:
 		send(w, http.StatusOK, map[string]string{"path": path})
 	}
+}
+
+// maxName is the longest name of a file that file systems take, in bytes.
+const maxName = 255
+
+// named refuses a name that no file can have.
+func named(name string) error {
+	switch {
+	case len(name) > maxName:
+		return fmt.Errorf("the name of the file has %d bytes, and a file's has at most %d: give it a shorter one", len(name), maxName)
+	case strings.ContainsRune(name, 0):
+		return errors.New("the name of the file holds a NUL, which no file's name can")
+	}
+	return nil
 }
 
 func tooLarge(most int64) string {

@@ -155,6 +155,14 @@ func TestUploads(t *testing.T) {
 			t.Errorf("%q: %q, %v", name, kept, err)
 		}
 	}
+	for name, want := range map[string]string{"a%00b": "NUL", strings.Repeat("x", 256): "256 bytes", strings.Repeat("%C3%A4", 128): "256 bytes", strings.Repeat("d%2F", 100) + strings.Repeat("x", 300): "300 bytes"} {
+		if status, text, _ := call(t, "POST", ts.URL+"/api/upload?name="+name, "content", token...); status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%.20s: %d %s", name, status, text)
+		}
+	}
+	if status, text, _ := call(t, "POST", ts.URL+"/api/upload?name="+strings.Repeat("x", 255), "content", token...); status != 200 {
+		t.Errorf("the longest name: %d %s", status, text)
+	}
 	if status, text, _ := call(t, "POST", ts.URL+"/api/upload?name=x", strings.Repeat("x", 1001), token...); status != 413 {
 		t.Errorf("too large: %d %s", status, text)
 	}

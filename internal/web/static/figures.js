@@ -10,8 +10,9 @@ export function unitFor(...counts) {
 
 export const unitName = u => units[u];
 
-export function fixed(n, u) {
-  const places = u ? 100 : 1, x = Math.round(n / 1024 ** u * places) / places || 0; // no -0.00
+function fixed(n, u) {
+  // Halves go away from zero, as on the command line; what rounds to nothing has no sign.
+  const places = u ? 100 : 1, x = Math.sign(n) * Math.round(Math.abs(n) / 1024 ** u * places) / places || 0;
   return u ? x.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : x.toLocaleString("en-US");
 }
 

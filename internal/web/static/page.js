@@ -6,7 +6,7 @@ import { trace } from "./view/trace.js";
 
 const problem = document.getElementById("problem");
 
-export function tell(error) {
+function tell(error) {
   if (error?.name === "AbortError") return;
   problem.hidden = !error;
   problem.textContent = error ? error.message : "";
@@ -16,7 +16,7 @@ takeToken();
 const views = {
   size: size(document.getElementById("size"), tell),
   records: records(document.getElementById("records"), tell, path => { go("trace", { path }); }),
-  trace: trace(document.getElementById("trace"), tell),
+  trace: trace(document.getElementById("trace"), tell, a => { go("records", { a }); }),
 };
 const tabs = [...document.querySelectorAll("[role=tab]")];
 

@@ -1,7 +1,7 @@
 // A decision: what was calculated, observed and assumed stand apart, each card by
 // itself, and the raw results are named by their content.
 import { element, words, paragraph, table, track, verdictWord } from "../dom.js";
-import { bytes, count, duration, figure, withUnit, exactly } from "../figures.js";
+import { bytes, count, duration, figure, withUnit } from "../figures.js";
 import { phases } from "./phases.js";
 import { environment } from "./measurement.js";
 

@@ -2,7 +2,7 @@
 // asks of a source: levels, allocations, segments, and a replay where one can be had;
 // the program that serves the page is one, what a file of --html keeps is another.
 import { element, words, table, colour } from "../dom.js";
-import { bytes, count, figure, withUnit } from "../figures.js";
+import { bytes, count } from "../figures.js";
 import { picture } from "./picture.js";
 import { map } from "./segments.js";
 import { whatIf } from "./whatif.js";
@@ -48,6 +48,8 @@ export function device(source, d, tell) {
 
   steer(canvas, { view, d, move, read, draw });
   if (d.moments) new ResizeObserver(load).observe(canvas);
+  // What is drawn has the colours of its time: dark, light, or of paper.
+  for (const media of ["print", "(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", draw);
   read(view.at);
   return element("section", { class: "device" }, element("h3", {}, `cuda:${d.device}`), d.moments ? canvas : null, legend(d),
     d.moments ? element("p", { id: `help-${d.device}`, class: "quiet" }, "Requested bytes by category lie inside what the allocator had reserved, the line. Click a moment, or go there with the arrows and press Enter. + and − or the wheel zoom, Home shows all, p goes to the peak.") : null,

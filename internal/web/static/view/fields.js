@@ -1,7 +1,7 @@
 // The fields of the size form, and the command that they make. Each has the flag that
 // it stands for and the kinds of work that it is for; a slider goes from one power of
 // two to another.
-export const work = [{ value: "generation", words: "generate" }, { value: "training", words: "train or fine-tune" }, { value: "server", words: "serve: a launch command" }];
+const work = [{ value: "generation", words: "generate" }, { value: "training", words: "train or fine-tune" }, { value: "server", words: "serve: a launch command" }];
 
 const all = work.map(w => w.value), runs = ["generation", "training"];
 
@@ -17,7 +17,8 @@ export const fields = [
   { name: "cache-format", label: "Format of the cache", kind: "choice", choices: [["", "that of the computation"], ["fp8", "fp8"], ["int8", "int8"], ["int4", "int4"]], for: ["generation"] },
   { name: "micro-batch", label: "Sequences of one micro-batch", kind: "slider", from: 0, to: 8, at: 1, for: ["training"] },
   { name: "accumulation", label: "Micro-batches of a step", kind: "slider", from: 0, to: 7, at: 1, for: ["training"] },
-  { name: "precision", label: "Formats of training's tensors", kind: "choice", choices: ["bf16-params-bf16-grads-fp32-master-fp32-moments", "bf16-params-fp32-grads-fp32-master-fp32-moments", "fp32-params-autocast", "fp32-params", "bf16-params", "bf16-params-8bit-moments", "bf16-params-no-moments"].map(v => [v, v.replaceAll("-", " ")]), for: ["training"] },
+  // A layout without moments leaves them to the optimizer.
+  { name: "precision", label: "Formats of training's tensors", kind: "choice", choices: ["bf16-params-bf16-grads-fp32-master", "bf16-params-fp32-grads-fp32-master", "fp32-params-autocast", "fp32-params", "bf16-params"].map(v => [v, v.replaceAll("-", " ")]), for: ["training"] },
   { name: "optimizer", label: "Optimizer", kind: "choice", choices: ["adamw", "adamw_8bit", "paged_adamw_8bit", "adafactor", "sgd", "lion", "muon"].map(v => [v, v]), for: ["training"] },
   { name: "checkpointing", label: "Activations computed again", kind: "choice", choices: [["none", "none"], ["full", "all blocks"], ["selective", "selective"]], for: ["training"] },
   { name: "lora-rank", label: "Adapter's rank", kind: "text", hint: "empty trains the whole model", for: ["training"] },
@@ -45,7 +46,7 @@ export function command(given, verb = ["estimate"]) {
 }
 
 // split divides a line as a shell would, quotes and all.
-export function split(line) {
+function split(line) {
   return [...line.matchAll(/(?:[^\s"']|"(?:\\.|[^"\\])*"|'[^']*')+/g)].map(([word]) => word.replace(/"((?:\\.|[^"\\])*)"|'([^']*)'/g, (_, double, single) => single ?? double.replace(/\\(.)/g, "$1")));
 }
 

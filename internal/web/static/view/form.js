@@ -6,7 +6,7 @@ import { suggestions } from "./models.js";
 
 export function form(change) {
   const inputs = {}, rows = {};
-  for (const f of fields) rows[f.name] = row(f, inputs, () => { fit(); change(); });
+  for (const f of fields) rows[f.name] = row(f, inputs, event => { fit(); change(event); });
   const host = element("form", { class: "form", onsubmit: e => e.preventDefault() }, Object.values(rows), element("datalist", { id: "cards" }));
   const values = () => Object.fromEntries(fields.map(f => [f.name, inputs[f.name].value.trim()]).filter(([, v]) => v !== ""));
   const fit = () => { for (const f of fields) rows[f.name].hidden = !isFor(f, values()); };

@@ -14,10 +14,11 @@ export function size(host, tell) {
   host.append(f.host, element("div", {}, status, shown));
   let running, wait, listed = false;
 
-  function change() {
+  // What is typed is waited for a little longer than what is moved.
+  function change(event) {
     history.replaceState(null, "", "#size?" + new URLSearchParams(f.shared()));
     clearTimeout(wait);
-    wait = setTimeout(run, 120);
+    wait = setTimeout(run, event?.inputType ? 350 : 120);
   }
 
   // put fills the form anew, with one change or another.

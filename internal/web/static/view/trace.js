@@ -4,7 +4,7 @@ import { openTrace, levels, allocations, segments, replayed } from "../server.js
 import { device } from "../trace/device.js";
 import { pathField, fileField } from "./files.js";
 
-export function trace(host, tell) {
+export function trace(host, tell, inWords) {
   const path = pathField("trace-path", "Memory snapshot: its path on this machine");
   const go = value => { location.hash = "trace?" + new URLSearchParams({ path: value }); };
   const views = element("div");
@@ -22,7 +22,7 @@ export function trace(host, tell) {
       const t = await openTrace(wanted);
       opened = wanted;
       path.remember(wanted);
-      views.replaceChildren(element("h2", {}, t.name), ...t.devices.map((d, i) => device(served(t.id, i), d, tell)));
+      views.replaceChildren(element("h2", {}, t.name), element("button", { type: "button", onclick: () => inWords(wanted) }, "The peak in words"), ...t.devices.map((d, i) => device(served(t.id, i), d, tell)));
     } catch (error) {
       opened = "";
       views.replaceChildren();
