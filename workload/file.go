@@ -75,11 +75,6 @@ type layoutYAML struct {
 	ContextParallel  *whole `yaml:"context_parallel"`
 }
 
-type residentYAML struct {
-	Name string `yaml:"name"`
-	What string `yaml:"what"`
-}
-
 // whole is a whole number, where the YAML reader alone would cut 1.5 to 1.
 type whole int64
 
@@ -202,8 +197,8 @@ func (d document) file(name string) (*File, error) {
 	for i, text := range d.Phases {
 		w.Phases = append(w.Phases, choose(&c, fmt.Sprintf("phases[%d]", i), account.PhaseID(text), account.Phases()))
 	}
-	for _, r := range d.Residents {
-		w.Resident = append(w.Resident, Resident(r))
+	for i, r := range d.Residents {
+		w.Resident = append(w.Resident, c.resident(fmt.Sprintf("residents[%d].", i), r))
 	}
 	if a := d.Admission; a != nil {
 		w.Serving = &Serving{MaxRequests: int64(a.MaxRequests), MaxLength: int64(a.MaxLength),

@@ -48,13 +48,6 @@ type Input struct {
 	Dimensions map[Dimension]int64 // only what was declared
 }
 
-// Resident is something that stays in memory beside the operation: a reference
-// model, an evaluation after training, another engine.
-type Resident struct {
-	Name string
-	What string
-}
-
 // Mesh is how many ranks divide the work, by kind of parallelism; 1 is none.
 type Mesh struct {
 	TensorParallel, PipelineParallel, DataParallel, ExpertParallel, ContextParallel int

@@ -1,0 +1,102 @@
+package recipe
+
+import (
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// axolotl resolves a configuration of axolotl: the Trainer with weights that are
+// loaded in the format of the computation (utils/config/__init__.py), and norms and
+// embeddings that are cast back to it where attention needs that (loaders/model.py).
+// Source: axolotl at 067b021c8b87.
+func (p *plan) axolotl() {
+	const by = "default of axolotl"
+	if p.facts["bf16"].value == nil && !p.yes("fp16") {
+		p.otherwise("bf16", true, by+": bf16 auto, on cards that have it")
+	}
+	p.otherwise("micro_batch", int64(1), by)
+	p.otherwise("context", int64(512), by)
+	p.otherwise("optimizer", "adamw_torch_fused", by)
+	if strings.EqualFold(p.text("adapter"), "qlora") {
+		p.otherwise("double_quantised", true, by+": QLoRA quantises its scales too")
+	}
+	t := p.train()
+	p.lays()
+	p.divides(t)
+	p.checkpoints(t)
+	p.attends(t)
+	p.trainerOptimizer(t)
+	base, why := dtype.F32, "neither bf16 nor fp16"
+	switch {
+	case p.yes("bf16"):
+		base, why = dtype.BF16, p.where("bf16")
+	case p.yes("pure_bf16"):
+		base, why = dtype.BF16, p.where("pure_bf16")
+	case p.yes("fp16"):
+		base, why = dtype.F16, p.where("fp16")
+	}
+	p.trainerFormats(t, base, why+": axolotl loads the weights in it")
+	if t.Tuning == nil && p.shards() == "" && base != dtype.F32 && t.Attention == "" && !p.said("attention") {
+		p.open("attention", "without FlashAttention axolotl keeps norms and embeddings in 32 bits, which is not counted")
+	}
+	p.evaluates(t)
+	p.composite(base)
+}
+
+// llamaFactory resolves a configuration of LLaMA-Factory: weights are loaded in the
+// format of the computation (model/patcher.py), and what is trained is cast to 32 bits
+// unless pure_bf16 says otherwise or ZeRO-3 does that itself (model/adapter.py).
+// Source: LLaMA-Factory at ff6d4d12eeb0.
+func (p *plan) llamaFactory() {
+	const by = "default of LLaMA-Factory"
+	p.otherwise("context", int64(2048), by)
+	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
+	p.otherwise("checkpointing", true, by+": unless disable_gradient_checkpointing")
+	p.otherwise("adapter", "lora", by)
+	p.otherwise("lora_rank", int64(8), by)
+	p.otherwise("lora_targets", "all", by)
+	if p.number("quantisation_bits") == 4 {
+		p.otherwise("double_quantised", true, by)
+	}
+	if targets := p.list("lora_targets"); len(targets) == 1 && targets[0] == "all" {
+		f := p.facts["lora_targets"]
+		f.value = []string{"all-linear"}
+		p.facts["lora_targets"] = f
+	}
+	t := p.train()
+	p.lays()
+	p.divides(t)
+	p.checkpoints(t)
+	p.attends(t)
+	p.trainerOptimizer(t)
+	base, by2 := p.mixed()
+	switch {
+	case p.yes("pure_bf16"):
+		base, by2 = dtype.BF16, p.where("pure_bf16")
+	case base == dtype.Unknown:
+		base, by2 = dtype.F32, "neither bf16 nor fp16"
+		p.assume("precision", "neither bf16 nor fp16 is asked for: LLaMA-Factory then takes the format of the checkpoint, and 32 bits are counted (give --precision)")
+	}
+	switch {
+	case p.adapts() || p.shards() != "":
+		p.trainerFormats(t, base, by2+": LLaMA-Factory loads the weights in it")
+	case p.yes("pure_bf16"):
+		p.plain(dtype.BF16, by2)
+	default:
+		p.plain(dtype.F32, "LLaMA-Factory casts what is trained to 32 bits")
+		if base != dtype.F32 {
+			t.Autocast = base
+			p.derive("autocast", workload.FormatName(base), by2)
+		}
+	}
+	p.evaluates(t)
+	if p.method == "" {
+		p.method = "sft"
+	}
+	if p.method == "rm" || p.method == "ppo" {
+		p.open("stage: "+p.method, "its models and its loss are not modelled")
+	}
+	p.composite(base)
+}

@@ -1,0 +1,182 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"floodmark/internal/aliases"
+	"floodmark/internal/source"
+)
+
+// setting is one key of a document, or one flag of a command.
+type setting struct {
+	key      string // with dots between: zero_optimization.stage
+	value    any    // nil, bool, int64, float64, string, []any
+	file     string // empty for a command
+	written  string // of a command: the flag as it was written
+	strength strength
+}
+
+// decode reads a text as the tree of its keys: JSON, TOML by its name, else YAML.
+func decode(name string, text []byte) (map[string]any, error) {
+	if len(text) > mostBytes {
+		return nil, source.InField(name, "", "has %d bytes, more than the %d that a configuration may have", len(text), mostBytes)
+	}
+	if d := nesting(text); d > mostNesting {
+		return nil, source.InField(name, "", "nests %d levels deep, more than the %d that are read", d, mostNesting)
+	}
+	switch trimmed := bytes.TrimSpace(text); {
+	case strings.HasSuffix(strings.ToLower(name), ".toml"):
+		return decodeTOML(name, text)
+	case len(trimmed) > 0 && trimmed[0] == '{':
+		return decodeJSON(name, text)
+	}
+	return decodeYAML(name, text)
+}
+
+func decodeJSON(name string, text []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var tree map[string]any
+	if err := d.Decode(&tree); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, source.AtByte(name, syntax.Offset, "is no JSON: %v", err)
+		}
+		return nil, source.InField(name, "", "is no JSON object: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, source.AtByte(name, d.InputOffset(), "goes on behind its JSON object")
+	}
+	return normal(tree).(map[string]any), nil
+}
+
+func decodeYAML(name string, text []byte) (map[string]any, error) {
+	if err := aliases.Check(text); err != nil {
+		return nil, source.InField(name, "", "is not read: %v", err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return nil, source.InField(name, "", "is no YAML of keys: %s", strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	if tree == nil {
+		return nil, source.InField(name, "", "is empty")
+	}
+	return normal(tree).(map[string]any), nil
+}
+
+// nesting bounds how deep a text can nest: by indentation and by brackets.
+func nesting(text []byte) int {
+	deepest, brackets := 0, 0
+	for line := range bytes.Lines(text) {
+		indent := len(line) - len(bytes.TrimLeft(line, " -\t"))
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				brackets++
+				deepest = max(deepest, brackets)
+			case ']', '}':
+				brackets = max(0, brackets-1)
+			}
+		}
+		if brackets == 0 {
+			deepest = max(deepest, indent/2)
+		}
+	}
+	return deepest
+}
+
+// normal brings values of the decoders to few types. Nesting is bounded before.
+func normal(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return scalar(v.String())
+	case uint64:
+		if v <= 1<<62 {
+			return int64(v)
+		}
+		return float64(v)
+	case int:
+		return int64(v)
+	case map[string]any:
+		for k, inner := range v {
+			v[k] = normal(inner)
+		}
+		return v
+	case []any:
+		for i, inner := range v {
+			v[i] = normal(inner)
+		}
+		return v
+	case float64:
+		return whole(v)
+	case nil, bool, int64:
+		return v
+	case string:
+		// YAML 1.1, which PyYAML reads, has 5e-5 as a text; the software converts it.
+		if f, err := strconv.ParseFloat(v, 64); err == nil && strings.ContainsAny(v, "eE") && strings.ContainsAny(v, "0123456789") {
+			return whole(f)
+		}
+		return v
+	}
+	return nil // dates and the like, which no size hangs on
+}
+
+// scalar reads a value of a command line: true, 3, 1e9, a JSON list, or a text.
+func scalar(text string) any {
+	switch text {
+	case "true", "True":
+		return true
+	case "false", "False":
+		return false
+	case "null", "None", "none":
+		return nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return whole(f)
+	}
+	return text
+}
+
+// whole is a number as an integer where it is one: 5e8 is.
+func whole(f float64) any {
+	if f > -1<<53 && f < 1<<53 && f == float64(int64(f)) {
+		return int64(f)
+	}
+	return f
+}
+
+// flatten lists the keys of a tree in order, the inner ones with dots between. A
+// table that is empty, and a list, is a value.
+func flatten(tree map[string]any) []setting {
+	type open struct {
+		prefix string
+		tree   map[string]any
+	}
+	var list []setting
+	stack := []open{{"", tree}}
+	for len(stack) > 0 && len(list) < mostKeys {
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, k := range slices.Sorted(maps.Keys(top.tree)) {
+			if inner, is := top.tree[k].(map[string]any); is && len(inner) > 0 {
+				stack = append(stack, open{top.prefix + k + ".", inner})
+				continue
+			}
+			list = append(list, setting{key: top.prefix + k, value: top.tree[k]})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b setting) int { return strings.Compare(a.key, b.key) })
+	return list
+}

@@ -1,0 +1,128 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+)
+
+// field is a thing that configurations speak of, whatever each calls it.
+type field string
+
+// kind is what values a field has.
+type kind int
+
+const (
+	aText kind = iota
+	aCount
+	aSwitch
+	aList
+	aNumber
+)
+
+// kinds is the fields with the kind of their values. They are named as a workload
+// file and the flags name the same things.
+func kinds() map[field]kind {
+	all := map[field]kind{}
+	for k, names := range map[kind]string{
+		aText: `model reference reward_model optimizer weights_format mixed_precision attention adapter lora_bias quantisation sharding
+			fsdp_strategy reduce_format activation_checkpointing granularity recompute_method pipeline_schedule compute_format
+			loss shard_optimizer titan_layers rollout_mode model_builder model_flavor assets positions normalization router main_grads main_params first_moment second_moment fp8
+			offload_optimizer offload_parameters quantised_storage`,
+		aCount: `context micro_batch global_batch accumulation processes nodes processes_per_node tensor_parallel pipeline_parallel
+			context_parallel expert_parallel data_parallel replicas lora_rank quantisation_bits zero_stage shard_group reduce_bucket gather_bucket
+			prefetch persistence most_live bucket_mb eval_batch eval_accumulation generations prompt_length completion_length checkpoint_every
+			layers hidden feed_forward heads key_value_heads head_size vocabulary vocabulary_multiple experts active_experts expert_feed_forward
+			shared_feed_forward fsdp_version recompute_layers layers_per_chunk chunks rollout_tensor_parallel rollout_length
+			query_rank latent_rank head_rope head_value mtp_layers steps_per_generation`,
+		aSwitch: `bf16 fp16 checkpointing peft dora packing compile optimizer_in_backward fused foreach reshard
+			fsdp_offload overlap activation_offload loss_only rollout rollout_sleep reference_precomputed distributed_optimizer
+			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast
+			four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_mlp lora_head recompute_attention
+			gate_linear squared_relu cpu_only whole_host`,
+		aList:   `lora_targets modules_to_save recompute_modules rewards fsdp_options`,
+		aNumber: `rollout_utilization kl adapter_dropout`,
+	} {
+		for _, name := range strings.Fields(names) {
+			all[field(name)] = k
+		}
+	}
+	return all
+}
+
+// mostCount bounds a count: more than any file means.
+const mostCount = int64(1) << 48
+
+// valueOf checks the value of a field.
+func valueOf(f field, v any) (any, error) {
+	k, known := kinds()[f]
+	switch {
+	case !known:
+		return nil, fmt.Errorf("is of no field that is known (%s)", f)
+	case k == aText:
+		return textOf(v)
+	case k == aCount:
+		if n, is := v.(int64); is && n >= -1 && n <= mostCount {
+			return n, nil
+		}
+		return nil, fmt.Errorf("is %s, expected a whole number", shown(v))
+	case k == aNumber:
+		switch v.(type) {
+		case int64, float64:
+			return v, nil
+		}
+		return nil, fmt.Errorf("is %s, expected a number", shown(v))
+	case k == aSwitch:
+		return switchOf(v)
+	}
+	return listOf(v)
+}
+
+// textOf is a text; numbers and switches are read as they are written, for a word
+// may stand in either form (fsdp: true, quantization_bit: 4).
+func textOf(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool, int64, float64:
+		return fmt.Sprint(v), nil
+	}
+	return nil, fmt.Errorf("is a list or a table, expected a text")
+}
+
+func switchOf(v any) (any, error) {
+	switch v := v.(type) {
+	case bool:
+		return v, nil
+	case int64:
+		if v == 0 || v == 1 {
+			return v == 1, nil
+		}
+	case string:
+		switch strings.ToLower(v) {
+		case "true", "yes", "on", "1":
+			return true, nil
+		case "false", "no", "off", "0":
+			return false, nil
+		}
+	}
+	return nil, fmt.Errorf("is %s, expected true or false", shown(v))
+}
+
+// listOf is a list of texts, or one text with commas or blanks between.
+func listOf(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' }), nil
+	case []any:
+		words := make([]string, 0, len(v))
+		for _, w := range v {
+			text, err := textOf(w)
+			if err != nil {
+				return nil, fmt.Errorf("holds a list or a table, expected texts")
+			}
+			words = append(words, text.(string))
+		}
+		return words, nil
+	}
+	return nil, fmt.Errorf("is %s, expected a list of texts", shown(v))
+}

@@ -1,0 +1,205 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// megatron resolves Megatron-LM's arguments: parameters and computation in 16 bits,
+// gradients added up in 32 (--bf16 switches that on), a master copy and moments in 32
+// (megatron/training/arguments.py, validate_args; megatron/core/optimizer).
+// Source: Megatron-LM at d98e8a64ddf3.
+func (p *plan) megatron() {
+	p.otherwise("optimizer", "adam", "default of Megatron-LM")
+	t := p.train()
+	p.workload.Engine = workload.Engine{Name: "megatron"}
+	p.lays()
+	p.megatronFormats()
+	p.megatronRecompute(t)
+	p.megatronPipeline(t)
+	t.SequenceParallel = p.yes("sequence_parallel")
+	switch name := p.text("optimizer"); name {
+	case "adam":
+		p.optimizes(t, "adamw", "fused")
+	default:
+		p.optimizes(t, name, "")
+	}
+	t.Sharding = &workload.Sharding{Kind: workload.DDP, ReduceBucket: p.number("reduce_bucket")}
+	if p.yes("distributed_optimizer") {
+		t.Sharding.Kind = workload.Distributed
+	}
+	if p.said("overlap") {
+		on := p.yes("overlap")
+		t.Sharding.Overlap = &on
+	}
+	if p.text("offload_optimizer") == "true" {
+		t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer}
+	}
+	if p.text("fp8") != "" {
+		p.workload.Features = append(p.workload.Features, workload.FP8Compute)
+	}
+	p.recipe.Config = p.megatronConfig()
+}
+
+func (p *plan) megatronFormats() {
+	f, why := p.mixed()
+	fp32 := workload.In(dtype.F32)
+	switch f {
+	case dtype.Unknown:
+		p.plain(dtype.F32, "neither --bf16 nor --fp16")
+		return
+	case dtype.BF16:
+		gradients := fp32
+		if p.yes("reduce_in_bf16") || p.text("main_grads") == "bf16" {
+			gradients = workload.In(dtype.BF16)
+		}
+		p.keeps(dtype.BF16, gradients, fp32, fp32, why+": gradients are added up and states kept in 32 bits")
+	default:
+		p.keeps(f, workload.In(f), fp32, fp32, why+": states are kept in 32 bits")
+	}
+	if !p.yes("precision_aware") {
+		return
+	}
+	for _, s := range []struct {
+		field field
+		into  *workload.StateFormat
+	}{{"main_params", &p.workload.Precision.MasterCopy}, {"first_moment", &p.workload.Precision.FirstMoment}, {"second_moment", &p.workload.Precision.SecondMoment}} {
+		if !p.said(s.field) {
+			continue
+		}
+		if format, known := workload.ParseStateFormat(p.text(s.field)); known {
+			*s.into = format
+		} else {
+			p.open(p.where(s.field), "the format "+p.text(s.field)+" of states is not modelled")
+		}
+	}
+}
+
+// megatronRecompute reads --recompute-granularity with its method and modules.
+func (p *plan) megatronRecompute(t *workload.Train) {
+	granularity := p.text("granularity")
+	if granularity == "" && p.yes("recompute_attention") {
+		granularity = "selective"
+	}
+	switch granularity {
+	case "":
+	case "selective":
+		t.Checkpointing.Kind = workload.SelectiveCheckpointing
+		t.Recompute = &workload.Recompute{Modules: p.list("recompute_modules")}
+	case "full":
+		layers := max(1, p.number("recompute_layers"))
+		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
+		t.Recompute = &workload.Recompute{Method: p.text("recompute_method"), Layers: layers}
+	default:
+		p.open(p.where("granularity"), "the granularity "+granularity+" is not known here")
+	}
+}
+
+func (p *plan) megatronPipeline(t *workload.Train) {
+	stages := int64(p.workload.Mesh.PipelineParallel)
+	if stages == 1 {
+		return
+	}
+	t.Schedule.Kind = workload.OneFOneB
+	chunks := p.number("chunks")
+	if each := p.number("layers_per_chunk"); each > 0 && p.number("layers") > 0 {
+		if chunks = p.number("layers") / stages / each; chunks*stages*each != p.number("layers") {
+			p.open(p.where("layers_per_chunk"), "the layers are not a multiple of stages and pieces")
+		}
+	}
+	if chunks > 1 {
+		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: chunks}
+		p.derive("schedule", fmt.Sprintf("interleaved, %d pieces a stage", chunks), p.where("layers_per_chunk"))
+	}
+}
+
+// megatronConfig is the model of the arguments in the words of Hugging Face's
+// config.json, of the kinds that have one there; nil for others, and where a size is
+// not said. The vocabulary is padded as Megatron pads it
+// (megatron/training/tokenizer: a multiple of 128 × tensor-parallel ranks).
+func (p *plan) megatronConfig() []byte {
+	for _, f := range []field{"layers", "hidden", "heads", "vocabulary"} {
+		if p.number(f) <= 0 {
+			return nil
+		}
+	}
+	multiple := int64(128)
+	if n := p.number("vocabulary_multiple"); n > 0 {
+		multiple = n
+	}
+	multiple *= int64(p.workload.Mesh.TensorParallel)
+	vocabulary := (p.number("vocabulary") + multiple - 1) / multiple * multiple
+	p.derive("vocabulary", vocabulary, fmt.Sprintf("%d, padded to a multiple of %d", p.number("vocabulary"), multiple))
+	c := map[string]any{
+		"num_hidden_layers": p.number("layers"), "hidden_size": p.number("hidden"), "num_attention_heads": p.number("heads"),
+		"vocab_size": vocabulary, "tie_word_embeddings": !p.yes("untied"), "intermediate_size": p.feedForward(), "torch_dtype": "bfloat16",
+		"num_key_value_heads": p.number("heads"), "max_position_embeddings": max(1, p.number("context")), "hidden_act": "silu", "rms_norm_eps": 1e-5,
+	}
+	if n := p.number("key_value_heads"); p.yes("gqa") && n > 0 {
+		c["num_key_value_heads"] = n
+	}
+	if n := p.number("head_size"); n > 0 {
+		c["head_dim"] = n
+	}
+	if !p.family(c) {
+		return nil
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// feedForward is --ffn-hidden-size, or Megatron's own where it is not given: four
+// times the width, and two thirds of that in multiples of 64 with --swiglu.
+func (p *plan) feedForward() int64 {
+	if n := p.number("feed_forward"); n > 0 {
+		return n
+	}
+	if p.yes("swiglu") {
+		return 4 * p.number("hidden") * 2 / 3 / 64 * 64
+	}
+	return 4 * p.number("hidden")
+}
+
+// family names the model's kind: the one whose tensors are those of the arguments.
+func (p *plan) family(c map[string]any) bool {
+	set := func(kind, class string) bool {
+		c["model_type"], c["architectures"] = kind, []string{class}
+		return true
+	}
+	llama := p.yes("swiglu") && p.text("normalization") == "RMSNorm" && p.text("positions") == "rope" && p.yes("no_bias")
+	switch {
+	case p.yes("mla") || p.number("shared_feed_forward") > 0:
+		return false
+	case p.number("experts") > 0 && llama && !p.yes("qkv_bias"):
+		c["num_local_experts"] = p.number("experts")
+		c["num_experts_per_tok"] = max(1, p.number("active_experts"))
+		if p.number("active_experts") == 0 {
+			c["num_experts_per_tok"] = 2
+		}
+		if n := p.number("expert_feed_forward"); n > 0 {
+			c["intermediate_size"] = n
+		}
+		return set("mixtral", "MixtralForCausalLM")
+	case p.number("experts") > 0:
+		return false
+	case llama && p.yes("qkv_bias"):
+		return set("qwen2", "Qwen2ForCausalLM")
+	case llama:
+		return set("llama", "LlamaForCausalLM")
+	case !p.yes("swiglu") && !p.yes("no_bias") && !p.yes("gqa") && !p.yes("squared_relu") && !strings.EqualFold(p.text("normalization"), "RMSNorm") &&
+		(p.text("positions") == "" || p.text("positions") == "learned_absolute"):
+		c["n_layer"], c["n_embd"], c["n_head"], c["n_positions"], c["n_inner"] = c["num_hidden_layers"], c["hidden_size"], c["num_attention_heads"], c["max_position_embeddings"], c["intermediate_size"]
+		for _, k := range []string{"hidden_act", "rms_norm_eps", "intermediate_size", "num_key_value_heads", "head_dim"} {
+			delete(c, k)
+		}
+		return set("gpt2", "GPT2LMHeadModel")
+	}
+	return false
+}

@@ -1,0 +1,196 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/account"
+	"floodmark/internal/source"
+	"floodmark/workload"
+)
+
+// strength says which of two places counts where both speak of one thing.
+type strength int
+
+const (
+	inLauncher strength = iota // what a launcher offers, and the program may say otherwise
+	inFile
+	inCommand
+)
+
+// fact is what was said of one thing.
+type fact struct {
+	value    any
+	where    string
+	strength strength
+}
+
+// plan collects what files and a command say, thing by thing, and becomes the
+// workload once all of it was read.
+type plan struct {
+	files    Files
+	folder   string // of the file that is read
+	opened   int
+	software string // that trains; empty while only launchers and shards were read
+	method   string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
+	recipe   Recipe
+	workload workload.Workload
+	facts    map[field]fact
+	order    []field
+	derived  []workload.Declaration
+	auto     []string // keys of DeepSpeed that follow the model's width
+	err      error // the first value that is of the wrong kind
+}
+
+func newPlan(files Files) *plan {
+	return &plan{files: files, facts: map[field]fact{}}
+}
+
+// reads notes whose configuration is read. What shards or launches trains nothing.
+func (p *plan) reads(software string) {
+	if software != "accelerate" && software != "deepspeed" {
+		p.software = software
+	} else if p.software == "" && software == "deepspeed" {
+		p.software = "transformers" // a loop of one's own, or the Trainer
+	}
+}
+
+// set keeps what a setting says. Of two places the stronger counts; two equal ones
+// that differ contradict each other.
+func (p *plan) set(f field, s setting) {
+	if s.value == nil || s.value == "auto" {
+		return
+	}
+	v, err := valueOf(f, s.value)
+	if err != nil {
+		if p.err == nil {
+			p.err = wrongValue(s, err)
+		}
+		return
+	}
+	before, said := p.facts[f]
+	now := fact{v, s.where(), s.strength}
+	switch {
+	case !said:
+		p.order = append(p.order, f)
+	case same(before.value, v):
+		return
+	case before.strength == now.strength:
+		text := fmt.Sprintf("%s is %v in %s, and %v in %s", f, shown(before.value), before.where, shown(v), now.where)
+		p.warn("configurations_contradict", text+": the software refuses that, or takes one of them")
+		p.open(string(f), text)
+		return
+	case before.strength > now.strength:
+		p.warn("overridden", fmt.Sprintf("%s: %v in %s goes over %v in %s", f, shown(before.value), before.where, shown(v), now.where))
+		return
+	default:
+		p.warn("overridden", fmt.Sprintf("%s: %v in %s goes over %v in %s", f, shown(v), now.where, shown(before.value), before.where))
+	}
+	p.facts[f] = now
+}
+
+// wrongValue is an error about one value, of its file or of the command.
+func wrongValue(s setting, err error) error {
+	if s.file != "" {
+		return source.InField(s.file, s.key, "%v", err)
+	}
+	return &Error{Msg: s.written + " " + err.Error()}
+}
+
+// same compares two values as softwares do: words whatever their case.
+func same(a, b any) bool { return strings.EqualFold(fmt.Sprint(a), fmt.Sprint(b)) }
+
+// shown is a value as a message has it.
+func shown(v any) string {
+	if list, is := v.([]string); is {
+		return strings.Join(list, ", ")
+	}
+	text := fmt.Sprint(v)
+	if runes := []rune(text); len(runes) > mostShown {
+		return string(runes[:mostShown]) + "…"
+	}
+	return text
+}
+
+// mostShown bounds what a message shows of a value.
+const mostShown = 80
+
+func (p *plan) warn(code, text string) {
+	w := account.Warning{Code: code, Text: text}
+	if !slices.Contains(p.recipe.Warnings, w) {
+		p.recipe.Warnings = append(p.recipe.Warnings, w)
+	}
+}
+
+// open keeps something whose bearing on sizes is not modelled.
+func (p *plan) open(what, why string) {
+	text := what + ": " + why
+	if !slices.Contains(p.workload.Open, text) {
+		p.workload.Open = append(p.workload.Open, text)
+	}
+}
+
+// assume keeps what nobody said, unless a flag says it.
+func (p *plan) assume(flag, text string) {
+	p.recipe.Assumed = append(p.recipe.Assumed, Assumption{flag, text})
+}
+
+// derive notes what follows by a rule of the software from what was said.
+func (p *plan) derive(name string, value any, why string) {
+	p.derived = append(p.derived, workload.Declaration{Field: name, Value: shown(value), Source: why})
+}
+
+// declarations lists what was said and where, in the order in which it was read.
+func (p *plan) declarations() []workload.Declaration {
+	var list []workload.Declaration
+	for _, f := range p.order {
+		list = append(list, workload.Declaration{Field: string(f), Value: shown(p.facts[f].value), Source: p.facts[f].where})
+	}
+	return list
+}
+
+// said reports whether something says it.
+func (p *plan) said(f field) bool { _, is := p.facts[f]; return is }
+
+// number is a count that was said; 0 for none.
+func (p *plan) number(f field) int64 {
+	n, _ := p.facts[f].value.(int64)
+	return n
+}
+
+// share is a fraction that was said; 0 for none.
+func (p *plan) share(f field) float64 {
+	switch v := p.facts[f].value.(type) {
+	case float64:
+		return v
+	case int64:
+		return float64(v)
+	}
+	return 0
+}
+
+func (p *plan) text(f field) string {
+	s, _ := p.facts[f].value.(string)
+	return s
+}
+
+func (p *plan) yes(f field) bool {
+	on, _ := p.facts[f].value.(bool)
+	return on
+}
+
+func (p *plan) list(f field) []string {
+	l, _ := p.facts[f].value.([]string)
+	return l
+}
+
+// where is the place that says a thing.
+func (p *plan) where(f field) string { return p.facts[f].where }
+
+// otherwise says a thing where nobody did, with the reason.
+func (p *plan) otherwise(f field, value any, why string) {
+	if !p.said(f) {
+		p.set(f, setting{value: value, written: why, strength: inLauncher})
+	}
+}

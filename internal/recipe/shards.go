@@ -1,0 +1,215 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// world is how many processes train; 0 where nobody says it.
+func (p *plan) world() int64 {
+	if n := p.number("processes"); n > 0 {
+		return n
+	}
+	if n := p.number("processes_per_node"); n > 0 {
+		return n * max(1, p.number("nodes"))
+	}
+	return 0
+}
+
+// lays divides the processes over the kinds of parallelism: what tensor, pipeline
+// and context parallelism leave is data-parallel.
+func (p *plan) lays() {
+	m := &p.workload.Mesh
+	degree := func(f field) int {
+		n := p.number(f)
+		if n > workload.MaxDegree {
+			p.open(p.where(f), "no machine has so many ranks")
+		}
+		return int(min(max(1, n), workload.MaxDegree))
+	}
+	m.TensorParallel, m.PipelineParallel = degree("tensor_parallel"), degree("pipeline_parallel")
+	m.ContextParallel, m.ExpertParallel = degree("context_parallel"), degree("expert_parallel")
+	within := int64(m.TensorParallel) * int64(m.PipelineParallel) * int64(m.ContextParallel)
+	world := p.world()
+	switch {
+	case world == 0:
+		m.DataParallel = max(1, degree("replicas"))
+		if p.shards() != "" || within > 1 {
+			p.assume("data-parallel", "how many processes train together is not said: one data-parallel rank is counted (give --data-parallel, or the command with torchrun --nproc_per_node)")
+		}
+		return
+	case world%within != 0:
+		p.open("layout", fmt.Sprintf("%d processes are not a multiple of the %d that tensor, pipeline and context parallelism take", world, within))
+		m.DataParallel = 1
+	default:
+		m.DataParallel = int(min(world/within, workload.MaxDegree))
+	}
+	p.recipe.Devices = int(min(world, workload.MaxDegree))
+	p.batches(int64(m.DataParallel))
+}
+
+// batches settles micro-batch, accumulation and the batch of all ranks, of which
+// each follows from the other two (DeepSpeed, Megatron: global = micro ×
+// accumulation × data-parallel ranks).
+func (p *plan) batches(ranks int64) {
+	global, micro := p.number("global_batch"), p.number("micro_batch")
+	t := p.workload.Training
+	switch {
+	case global <= 0 || t == nil:
+	case micro > 0 && t.Accumulation == 0 && global%(micro*ranks) == 0:
+		t.Accumulation = global / (micro * ranks)
+		p.derive("accumulation", t.Accumulation, fmt.Sprintf("%d ÷ (%d × %d ranks), of %s", global, micro, ranks, p.where("global_batch")))
+	case micro <= 0 && global%(max(1, t.Accumulation)*ranks) == 0:
+		micro = global / (max(1, t.Accumulation) * ranks)
+		p.otherwise("micro_batch", micro, fmt.Sprintf("%d ÷ (%d × %d ranks), of %s", global, max(1, t.Accumulation), ranks, p.where("global_batch")))
+		p.inputs(workload.MicroBatch, micro)
+	case micro > 0 && t.Accumulation > 0 && global != micro*t.Accumulation*ranks:
+		p.open(p.where("global_batch"), fmt.Sprintf("a batch of %d is not %d × %d × %d ranks: the software refuses that", global, micro, t.Accumulation, ranks))
+	}
+}
+
+// inputs sets one dimension of the inputs.
+func (p *plan) inputs(d workload.Dimension, n int64) {
+	if len(p.workload.Inputs) == 0 {
+		p.workload.Inputs = []workload.Input{{Name: "recipe", Dimensions: map[workload.Dimension]int64{}}}
+	}
+	p.workload.Inputs[0].Dimensions[d] = n
+}
+
+// shards is how states are divided: "deepspeed", "fsdp", or empty.
+func (p *plan) shards() string {
+	switch kind := p.text("sharding"); {
+	case p.said("zero_stage"), kind == "deepspeed":
+		return "deepspeed"
+	case kind == "fsdp", p.said("fsdp_strategy"), p.said("fsdp_version"):
+		return "fsdp"
+	}
+	return ""
+}
+
+// divides says how data-parallel ranks divide the states, of software that runs on
+// accelerate.
+func (p *plan) divides(t *workload.Train) {
+	switch p.shards() {
+	case "deepspeed":
+		t.Sharding = p.zero()
+	case "fsdp":
+		t.Sharding = p.fsdp()
+	default:
+		if p.workload.Mesh.DataParallel > 1 {
+			t.Sharding = &workload.Sharding{Kind: workload.DDP, BucketBytes: p.number("bucket_mb") << 20}
+			p.derive("sharding", workload.DDP, "several processes, and nothing that divides states")
+		}
+	}
+}
+
+// zero is DeepSpeed's ZeRO by its stage and its buffers.
+func (p *plan) zero() *workload.Sharding {
+	s := &workload.Sharding{
+		Group: max(0, p.number("shard_group")), ReduceBucket: p.number("reduce_bucket"), GatherBucket: p.number("gather_bucket"),
+		Prefetch: p.number("prefetch"), Persistence: p.number("persistence"), MostLive: p.number("most_live"), ReduceFormat: p.format("reduce_format"),
+	}
+	stage := p.number("zero_stage")
+	switch {
+	case !p.said("zero_stage") || stage == 0:
+		s.Kind = workload.DDP
+	case stage > 3:
+		p.open(p.where("zero_stage"), fmt.Sprintf("ZeRO has no stage %d", stage))
+		s.Kind = workload.ZeRO3
+	default:
+		s.Kind = []workload.ShardingKind{workload.ZeRO1, workload.ZeRO2, workload.ZeRO3}[stage-1]
+	}
+	if p.said("overlap") {
+		on := p.yes("overlap")
+		s.Overlap = &on
+	}
+	for _, o := range []struct {
+		field field
+		state workload.OffloadedState
+	}{{"offload_optimizer", workload.OffloadOptimizer}, {"offload_parameters", workload.OffloadParameters}} {
+		switch where := p.text(o.field); where {
+		case "", "none", "false":
+		case "cpu", "true":
+			s.Offload = append(s.Offload, o.state)
+		default:
+			p.open(p.where(o.field), "states on "+where+" are not modelled: in main memory they are counted")
+			s.Offload = append(s.Offload, o.state)
+		}
+	}
+	if s.Group > 0 && s.Kind != workload.ZeRO3 {
+		s.Group = 0 // hpZ and MiCS are of the third stage
+	}
+	return s
+}
+
+// fsdp is PyTorch's FSDP, first or second kind, as accelerate asks for it.
+func (p *plan) fsdp() *workload.Sharding {
+	s := &workload.Sharding{Kind: workload.FSDP1}
+	if p.number("fsdp_version") == 2 {
+		s.Kind = workload.FSDP2
+	}
+	switch way := strings.ToLower(p.text("fsdp_strategy")); way {
+	case "", "full_shard", "true", "1", "always", "default":
+	case "shard_grad_op", "false", "2", "never":
+		s.KeepsGathered = true
+	case "no_shard", "3":
+		s.Kind = workload.DDP
+		p.open(p.where("fsdp_strategy"), "FSDP without shards keeps flat copies that are not modelled")
+	case "hybrid_shard", "4", "hybrid_shard_zero2", "5":
+		s.KeepsGathered = way == "hybrid_shard_zero2" || way == "5"
+		if s.Group = p.number("processes_per_node"); s.Group == 0 {
+			p.open(p.where("fsdp_strategy"), "states are divided within a machine, and how many ranks one has is not said")
+		}
+	default:
+		p.open(p.where("fsdp_strategy"), "the strategy "+way+" is not known here")
+	}
+	if p.yes("fsdp_offload") {
+		s.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
+	}
+	return s
+}
+
+// format is a format by any of its names; one that is none leaves it open.
+func (p *plan) format(f field) dtype.Format {
+	text := strings.ToLower(strings.TrimPrefix(p.text(f), "torch."))
+	switch text {
+	case "", "auto":
+		return dtype.Unknown
+	case "half":
+		return dtype.F16
+	case "float":
+		return dtype.F32
+	}
+	parsed, known := dtype.Parse(text)
+	if !known {
+		p.open(p.where(f), "the format "+text+" is not known here")
+	}
+	return parsed
+}
+
+// ofWidth is what the Trainer puts in place of "auto" in a DeepSpeed file: the buckets
+// follow the model's width (transformers/integrations/deepspeed.py,
+// trainer_config_finalize). Worked number: of width 4,096, a bucket of 16,777,216
+// elements, 15,099,494 ahead, and parameters below 40,960 left whole.
+func ofWidth(auto []string) func(*workload.Workload, int64) {
+	return func(w *workload.Workload, hidden int64) {
+		if w.Training == nil || w.Training.Sharding == nil || hidden <= 0 || hidden > 1<<24 {
+			return
+		}
+		t, s := *w.Training, *w.Training.Sharding
+		for _, key := range auto {
+			switch key {
+			case "reduce_bucket_size":
+				s.ReduceBucket = hidden * hidden
+			case "stage3_prefetch_bucket_size":
+				s.Prefetch = hidden * hidden * 9 / 10
+			case "stage3_param_persistence_threshold":
+				s.Persistence = 10 * hidden
+			}
+		}
+		t.Sharding, w.Training = &s, &t
+	}
+}

@@ -1,0 +1,278 @@
+package recipe
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// special reads the keys that are more than a value of one field: those that name
+// another file, and those that are written in several forms. It is false for others.
+func (p *plan) special(software string, s setting) bool {
+	switch software {
+	case "accelerate":
+		return p.specialAccelerate(s)
+	case "deepspeed":
+		return p.specialDeepSpeed(s)
+	case "transformers", "llamafactory":
+		return p.specialTransformers(software, s)
+	case "axolotl":
+		return p.specialAxolotl(s)
+	case "torchtune":
+		return p.specialTorchtune(s)
+	}
+	return false
+}
+
+func (p *plan) specialAccelerate(s setting) bool {
+	switch key := strings.TrimPrefix(s.key, "deepspeed_config."); key {
+	case "distributed_type":
+		kind := strings.ToLower(fmt.Sprint(s.value))
+		switch kind {
+		case "no", "multi_gpu", "fsdp", "deepspeed":
+		default:
+			p.open(s.where(), "the way to distribute "+kind+" is not modelled")
+			return true
+		}
+		s.value = kind
+		p.set("sharding", s)
+		return true
+	case "use_deepspeed", "use_fsdp":
+		if on, _ := s.value.(bool); on {
+			s.value = strings.TrimPrefix(key, "use_")
+			p.set("sharding", s)
+		}
+		return true
+	case "deepspeed_config_file":
+		p.named("deepspeed", s)
+		return true
+	case "mixed_precision":
+		if s.value == "fp8" {
+			p.open(s.where(), "computation in 8 bits")
+			return true
+		}
+		if s.value == false { // no, unquoted
+			s.value = "no"
+		}
+	}
+	return false
+}
+
+// named reads the file that a setting names, beside the file that names it.
+func (p *plan) named(software string, s setting) {
+	name, is := s.value.(string)
+	if !is || name == "" {
+		return
+	}
+	strength := s.strength
+	if strength == inCommand {
+		strength = inFile
+	}
+	folder := p.folder
+	err := p.as(software, p.beside(name), strength)
+	p.folder = folder
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("%s names it: %w", s.where(), err)
+	}
+}
+
+// beside is a file's name as it can be opened: as it is named, or from the folder of
+// the file that names it, whichever is there.
+func (p *plan) beside(name string) string {
+	if path.IsAbs(name) || p.folder == "" || p.folder == "." {
+		return name
+	}
+	if _, err := p.files(name); err == nil {
+		return name
+	}
+	return path.Join(p.folder, name)
+}
+
+// specialDeepSpeed reads the optimizers, of which DeepSpeed has its own.
+func (p *plan) specialDeepSpeed(s setting) bool {
+	switch {
+	case s.key == "optimizer.params.torch_adam" && s.value == true:
+		p.set("foreach", setting{value: true, file: s.file, key: s.key, written: s.written, strength: s.strength})
+		return true
+	case s.key == "zero_optimization.stage" && s.value == "auto":
+		p.open(s.where(), "the stage is found while it starts")
+		return true
+	case strings.HasPrefix(s.key, "zero_optimization.") && s.value == "auto":
+		switch key := strings.TrimPrefix(s.key, "zero_optimization."); key {
+		case "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold":
+			p.auto = append(p.auto, key)
+			p.derive(strings.TrimPrefix(key, "stage3_"), "auto", s.where()+": of the model's width, by transformers")
+		}
+		return true
+	}
+	return s.value == "auto" // from the arguments of the Trainer
+}
+
+// specialTransformers reads deepspeed and fsdp, each a file, a table or words.
+func (p *plan) specialTransformers(software string, s setting) bool {
+	key, inner, nested := strings.Cut(s.key, ".")
+	switch {
+	case key == "deepspeed" && nested:
+		t, err := tableOf("deepspeed")
+		if err == nil {
+			s.key = inner
+			err = p.apply(t, s)
+		}
+		if err != nil && p.err == nil {
+			p.err = err
+		}
+		return true
+	case key == "deepspeed" || key == "deepspeed_config":
+		p.named("deepspeed", s)
+		return true
+	case key == "fsdp" && !nested:
+		p.fsdpWords(s)
+		return true
+	case key == "fsdp_config":
+		p.fsdpKey(inner, s)
+		return true
+	case key == "stage" && software == "llamafactory":
+		p.method = fmt.Sprint(s.value)
+		return true
+	case key == "gradient_checkpointing" && s.value == "offload":
+		p.open(s.where(), "checkpoints move to main memory")
+		s.value = true
+		p.set("checkpointing", s)
+		return true
+	}
+	t, err := tableOf(software)
+	if software == "llamafactory" && err == nil && t.find(s.key) == nil {
+		// Its arguments are the Trainer's and its own.
+		outer, err := tableOf("transformers")
+		if err == nil && outer.find(s.key) != nil {
+			if err = p.apply(outer, s); err != nil && p.err == nil {
+				p.err = err
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// fsdpWords reads --fsdp "full_shard auto_wrap offload", or a list of these.
+func (p *plan) fsdpWords(s setting) {
+	if on, is := s.value.(bool); is {
+		if on {
+			p.sharded("fsdp", s)
+		}
+		return
+	}
+	words, err := listOf(s.value)
+	if err != nil || len(words.([]string)) == 0 {
+		return
+	}
+	p.sharded("fsdp", s)
+	for _, w := range words.([]string) {
+		word := s
+		switch strings.ToLower(w) {
+		case "full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2":
+			word.value = w
+			p.set("fsdp_strategy", word)
+		case "offload":
+			word.value = true
+			p.set("fsdp_offload", word)
+		case "auto_wrap":
+		default:
+			p.open(s.where(), "the word "+w+" is not known here")
+		}
+	}
+}
+
+func (p *plan) sharded(kind string, s setting) {
+	s.value = kind
+	p.set("sharding", s)
+}
+
+// fsdpKey reads one key of fsdp_config, which the Trainer writes with and without
+// fsdp_ in front.
+func (p *plan) fsdpKey(key string, s setting) {
+	if key == "" {
+		if name, is := s.value.(string); is && name != "" {
+			p.warn("file_not_read", s.where()+" names a file, which is not read")
+			p.open(s.where(), "what that file says is not known")
+		}
+		return
+	}
+	t, err := tableOf("accelerate")
+	if err != nil {
+		return
+	}
+	s.key = "fsdp_config.fsdp_" + strings.TrimPrefix(key, "fsdp_")
+	if key == "version" {
+		s.key = "fsdp_config.fsdp_version"
+	}
+	switch key {
+	case "xla", "xla_fsdp_v2", "xla_fsdp_grad_ckpt", "limit_all_gathers", "cpu_ram_efficient_loading", "sync_module_states", "use_orig_params", "forward_prefetch", "backward_prefetch":
+		return
+	}
+	if s.key == "fsdp_config.fsdp_transformer_layer_cls_to_wrap" {
+		return
+	}
+	if err := p.apply(t, s); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// specialAxolotl reads the switches of axolotl that are forms of one thing.
+func (p *plan) specialAxolotl(s setting) bool {
+	on, _ := s.value.(bool)
+	switch s.key {
+	case "deepspeed":
+		p.named("deepspeed", s)
+	case "fsdp":
+		p.fsdpWords(s)
+	case "fsdp_config":
+		// an empty table
+	case "rl":
+		if !empty(s.value) {
+			p.method = fmt.Sprint(s.value)
+		}
+	case "lora_target_linear":
+		if on {
+			s.value = []any{"all-linear"}
+			p.set("lora_targets", s)
+		}
+	case "flash_attention", "sdp_attention", "eager_attention", "flex_attention", "xformers_attention", "sage_attention":
+		if on {
+			s.value = strings.TrimSuffix(s.key, "_attention")
+			p.set("attention", s)
+		}
+	case "gradient_checkpointing":
+		if text, is := s.value.(string); is && slices.Contains([]string{"offload", "offload_disk"}, text) {
+			p.open(s.where(), "checkpoints move to main memory")
+			s.value = true
+		}
+		p.set("checkpointing", s)
+	default:
+		return false
+	}
+	return true
+}
+
+// specialTorchtune reads the names of classes.
+func (p *plan) specialTorchtune(s setting) bool {
+	if text, is := s.value.(string); is && strings.HasPrefix(text, "${") {
+		return true // what another key says
+	}
+	if !strings.HasSuffix(s.key, "_component_") {
+		return false
+	}
+	switch strings.TrimSuffix(s.key, "._component_") {
+	case "model":
+		p.set("model_builder", s)
+	case "optimizer":
+		p.set("optimizer", s)
+	case "loss":
+		p.set("loss", s)
+	case "dataset", "tokenizer", "checkpointer", "lr_scheduler", "metric_logger", "profiler", "dataset_val":
+	default:
+		p.open(s.where(), "what this component holds is not known")
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package recipe
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:embed tables
+var tables embed.FS
+
+// table is the keys of one software's configuration, in the releases that its file
+// names.
+type table struct {
+	software string
+	rows     []row
+}
+
+// row is one key, or the start of several where it ends in a star.
+type row struct {
+	key     string
+	field   field    // that it speaks of; empty for none
+	open    string   // why nobody can say what it changes of sizes
+	neutral []string // values with which it changes nothing
+}
+
+// tableOf reads a table: lines of "read KEY FIELD", of "open KEY[~VALUE,…] WHY", and
+// of "plain KEY…" for keys that bear on no size on a device. What stands behind # is
+// a note.
+func tableOf(software string) (*table, error) {
+	text, err := tables.ReadFile("tables/" + software + ".txt")
+	if err != nil {
+		return nil, err
+	}
+	t := &table{software: software}
+	for line := range strings.Lines(string(text)) {
+		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch rest = strings.TrimSpace(rest); verb {
+		case "", "#":
+		case "read":
+			key, f, _ := strings.Cut(rest, " ")
+			t.rows = append(t.rows, row{key: key, field: field(strings.TrimSpace(f))})
+		case "open":
+			key, why, _ := strings.Cut(rest, " ")
+			key, neutral, _ := strings.Cut(key, "~")
+			t.rows = append(t.rows, row{key: key, open: strings.TrimSpace(why), neutral: strings.Split(neutral, ",")})
+		case "plain":
+			for _, key := range strings.Fields(rest) {
+				t.rows = append(t.rows, row{key: key})
+			}
+		default:
+			return nil, fmt.Errorf("table %s: %q is no line of one", software, line)
+		}
+	}
+	return t, nil
+}
+
+// find is the row of a key: of its own, or of one with a star.
+func (t *table) find(key string) *row {
+	var starred *row
+	for i := range t.rows {
+		start, many := strings.CutSuffix(t.rows[i].key, "*")
+		switch {
+		case t.rows[i].key == key:
+			return &t.rows[i]
+		case many && strings.HasPrefix(key, start) && (starred == nil || len(start) >= len(starred.key)):
+			starred = &t.rows[i]
+		}
+	}
+	return starred
+}
+
+// apply does what a setting says, by the software's table. A key that no row knows
+// leaves the verdict open.
+func (p *plan) apply(t *table, s setting) error {
+	if p.special(t.software, s) {
+		return p.err
+	}
+	r := t.find(s.key)
+	switch {
+	case r == nil:
+		if !empty(s.value) {
+			p.strange(t.software, s)
+		}
+	case r.field != "":
+		p.set(r.field, s)
+	case r.open != "" && !empty(s.value) && !slices.Contains(r.neutral, strings.ToLower(fmt.Sprint(s.value))):
+		p.open(s.where(), r.open)
+	}
+	return p.err
+}
+
+// strange names a key that nobody here knows.
+func (p *plan) strange(software string, s setting) {
+	p.open(s.where(), "this key is not known here, so nobody can say whether it bears on sizes")
+	p.warn("key_not_known", fmt.Sprintf("%s is no key of %s that is known here: it is misspelt, newer or older than those that were read, or the script's own", s.where(), software))
+}
+
+// empty is a value with which a key says nothing.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case string:
+		return slices.Contains([]string{"", "none", "no", "off", "false"}, strings.ToLower(v))
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}

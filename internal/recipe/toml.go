@@ -1,0 +1,210 @@
+package recipe
+
+import (
+	"strconv"
+	"strings"
+
+	"floodmark/internal/source"
+)
+
+// decodeTOML reads the part of TOML that torchtitan's files are written in: tables,
+// keys, texts, whole numbers and fractions, true and false, and lists of them. A
+// library for the rest would weigh more than all that reads recipes; what is
+// outside the part is refused with its line.
+func decodeTOML(name string, text []byte) (map[string]any, error) {
+	r := &tomlReader{file: name, root: map[string]any{}}
+	r.table = r.root
+	for line := range strings.Lines(string(text)) {
+		r.line++
+		if err := r.read(strings.TrimSpace(line)); err != nil {
+			return nil, err
+		}
+	}
+	if r.list != "" {
+		return nil, r.wrong("the list of %s does not end", r.list)
+	}
+	return r.root, nil
+}
+
+type tomlReader struct {
+	file        string
+	line        int
+	root, table map[string]any
+	list        string // the key of a list that goes on, and what there is of it
+	items       string
+}
+
+func (r *tomlReader) wrong(format string, args ...any) error {
+	return source.InField(r.file, "line "+strconv.Itoa(r.line), format, args...).
+		WithHint("of TOML tables, keys, texts in quotes, numbers, true, false and lists of them are read")
+}
+
+func (r *tomlReader) read(line string) error {
+	line = uncommented(line)
+	switch {
+	case r.list != "":
+		r.items += " " + line
+		return r.ended()
+	case line == "":
+		return nil
+	case strings.HasPrefix(line, "[["):
+		return r.wrong("%.60q is a list of tables, which is not read", line)
+	case strings.HasPrefix(line, "["):
+		path, closed := strings.CutSuffix(line[1:], "]")
+		if !closed {
+			return r.wrong("%.60q lacks its ]", line)
+		}
+		return r.open(path)
+	}
+	key, value, found := strings.Cut(line, "=")
+	key, value = strings.Trim(strings.TrimSpace(key), `"'`), strings.TrimSpace(value)
+	switch {
+	case !found || key == "" || value == "":
+		return r.wrong("%.60q is no key with a value", line)
+	case strings.HasPrefix(value, "["):
+		r.list, r.items = key, value
+		return r.ended()
+	}
+	v, err := r.value(value)
+	if err != nil {
+		return err
+	}
+	return r.put(key, v)
+}
+
+// uncommented cuts a line at the # that stands in no text.
+func uncommented(line string) string {
+	var quote rune
+	for i, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && c == '#':
+			return strings.TrimSpace(line[:i])
+		}
+	}
+	return line
+}
+
+// open goes to a table by its path.
+func (r *tomlReader) open(path string) error {
+	table := r.root
+	parts := strings.Split(path, ".")
+	if len(parts) > mostNesting {
+		return r.wrong("%.60q nests too deep", path)
+	}
+	for _, part := range parts {
+		part = strings.Trim(strings.TrimSpace(part), `"'`)
+		if part == "" {
+			return r.wrong("%.60q is no name of a table", path)
+		}
+		if table[part] == nil {
+			table[part] = map[string]any{}
+		}
+		inner, is := table[part].(map[string]any)
+		if !is {
+			return r.wrong("%.60q is a value already", part)
+		}
+		table = inner
+	}
+	r.table = table
+	return nil
+}
+
+// put keeps a value under a key, which may have dots.
+func (r *tomlReader) put(key string, v any) error {
+	table, outer := r.table, r.table
+	if at := strings.LastIndex(key, "."); at >= 0 {
+		if err := r.within(key[:at]); err != nil {
+			return err
+		}
+		table, key = r.table, strings.TrimSpace(key[at+1:])
+		r.table = outer
+	}
+	if _, twice := table[key]; twice {
+		return r.wrong("%.60q is given twice", key)
+	}
+	table[key] = v
+	return nil
+}
+
+// within goes to a table below the one that is open.
+func (r *tomlReader) within(path string) error {
+	root := r.root
+	r.root = r.table
+	err := r.open(path)
+	r.root = root
+	return err
+}
+
+// ended keeps a list once its last bracket was read.
+func (r *tomlReader) ended() error {
+	if len(r.items) > mostBytes {
+		return r.wrong("the list of %.60q is too long", r.list)
+	}
+	if !strings.HasSuffix(strings.TrimSpace(r.items), "]") {
+		return nil
+	}
+	inside := strings.TrimSpace(r.items)
+	inside = inside[1 : len(inside)-1]
+	list := []any{}
+	for _, word := range splitList(inside) {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		v, err := r.value(word)
+		if err != nil {
+			return err
+		}
+		list = append(list, v)
+	}
+	key := r.list
+	r.list, r.items = "", ""
+	return r.put(key, list)
+}
+
+// splitList cuts at commas outside of texts.
+func splitList(text string) []string {
+	var words []string
+	var quote rune
+	from := 0
+	for i, c := range text {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && c == ',':
+			words, from = append(words, text[from:i]), i+1
+		}
+	}
+	return append(words, text[from:])
+}
+
+// value reads one text, number, true or false.
+func (r *tomlReader) value(text string) (any, error) {
+	switch {
+	case text == "true":
+		return true, nil
+	case text == "false":
+		return false, nil
+	case len(text) >= 2 && text[0] == '\'' && text[len(text)-1] == '\'' && !strings.HasPrefix(text, "'''"):
+		return text[1 : len(text)-1], nil
+	case text[0] == '"' && !strings.HasPrefix(text, `"""`):
+		s, err := strconv.Unquote(text)
+		if err != nil {
+			return nil, r.wrong("%.60q is no text", text)
+		}
+		return s, nil
+	}
+	plain := strings.ReplaceAll(text, "_", "")
+	if n, err := strconv.ParseInt(plain, 0, 64); err == nil {
+		return n, nil
+	}
+	if f, err := strconv.ParseFloat(plain, 64); err == nil {
+		return whole(f), nil
+	}
+	return nil, r.wrong("%.60q is no value that is read", text)
+}

@@ -1,0 +1,103 @@
+package recipe
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// torchtitan resolves a file of torchtitan: parameters in training.dtype that
+// fully_shard divides, gathered in mixed_precision_param and reduced in
+// mixed_precision_reduce (torchtitan/distributed and models/llama3/infra/parallelize.py).
+// Source: torchtitan at 238fa9953e4a, the last with files.
+func (p *plan) torchtitan() {
+	const by = "default of torchtitan"
+	p.otherwise("context", int64(2048), by)
+	p.otherwise("micro_batch", int64(8), by)
+	p.otherwise("weights_format", "float32", by)
+	p.otherwise("compute_format", "bfloat16", by)
+	p.otherwise("reduce_format", "float32", by)
+	p.otherwise("activation_checkpointing", "selective", by)
+	p.otherwise("optimizer", "AdamW", by)
+	t := p.train()
+	p.workload.Engine = workload.Engine{Name: "torchtitan"}
+	p.titanModel()
+	p.titanCheckpoints(t)
+	implementation := p.text("granularity") // of the optimizer: fused, foreach, for-loop
+	if implementation == "" {
+		implementation = "fused"
+	}
+	p.optimizes(t, strings.ToLower(p.text("optimizer")), implementation)
+	p.lays()
+	format := p.format("weights_format")
+	p.plain(format, p.where("weights_format")+": all that torchtitan trains is in it")
+	p.workload.Precision.Compute = p.format("compute_format")
+	t.Sharding = &workload.Sharding{Kind: workload.FSDP2, ReduceFormat: p.format("reduce_format"), KeepsGathered: p.text("fsdp_strategy") == "never"}
+	if p.yes("fsdp_offload") {
+		t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
+	}
+	p.titanGroups(t)
+	p.titanPipeline(t)
+}
+
+func (p *plan) titanModel() {
+	if folder := strings.TrimSuffix(p.text("assets"), "/"); folder != "" {
+		if _, err := p.files(path.Join(folder, "config.json")); err == nil {
+			p.recipe.Models = append(p.recipe.Models, folder)
+		}
+	}
+	own := p.text("model_builder") + "." + p.text("model_flavor")
+	if name := named("torchtitan", own); name != "" {
+		p.recipe.Models = append(p.recipe.Models, name)
+		p.derive("model", name, p.where("model_flavor")+": what "+own+" is")
+	}
+}
+
+// titanCheckpoints reads the mode, and of the selective one which layers: every n-th,
+// or by operators, of which the least that is kept is counted.
+func (p *plan) titanCheckpoints(t *workload.Train) {
+	switch mode := p.text("activation_checkpointing"); mode {
+	case "none":
+	case "selective":
+		if n, err := strconv.Atoi(p.text("titan_layers")); err == nil && n > 0 {
+			t.Checkpointing = workload.Checkpointing{Kind: workload.EveryCheckpointing, Every: n}
+			return
+		}
+		p.open(p.where("activation_checkpointing"), "which results are kept is chosen by operators: those of full recomputation are counted, which are fewer")
+		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
+	default:
+		p.checkpoints(t)
+	}
+}
+
+// titanGroups is how many ranks share one copy, where groups replicate each other.
+func (p *plan) titanGroups(t *workload.Train) {
+	m := p.workload.Mesh
+	if n := int(p.number("replicas")); n > 1 && m.DataParallel%n == 0 && m.DataParallel > n {
+		t.Sharding.Group = int64(m.DataParallel / n)
+	}
+}
+
+func (p *plan) titanPipeline(t *workload.Train) {
+	if p.workload.Mesh.PipelineParallel == 1 {
+		return
+	}
+	switch name := strings.ToLower(p.text("pipeline_schedule")); name {
+	case "", "1f1b":
+		t.Schedule.Kind = workload.OneFOneB
+	case "gpipe":
+		t.Schedule.Kind = workload.GPipe
+	case "interleaved1f1b":
+		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}
+		p.open(p.where("pipeline_schedule"), "how many pieces a stage has follows from the layers: two are counted")
+	default:
+		p.open(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
+		t.Schedule.Kind = workload.OneFOneB
+	}
+	if p.workload.Precision.Parameters == dtype.Unknown {
+		return
+	}
+}

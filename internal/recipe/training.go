@@ -1,0 +1,152 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// train begins the training's own part of the workload with what every software
+// says alike.
+func (p *plan) train() *workload.Train {
+	w := &p.workload
+	w.Operation = workload.Training
+	w.Training = &workload.Train{Accumulation: p.number("accumulation"), InBackward: p.yes("optimizer_in_backward")}
+	dimensions := map[workload.Dimension]int64{}
+	for d, f := range map[workload.Dimension]field{workload.Context: "context", workload.MicroBatch: "micro_batch"} {
+		if n := p.number(f); n > 0 {
+			dimensions[d] = n
+		}
+	}
+	if len(dimensions) > 0 {
+		w.Inputs = []workload.Input{{Name: "recipe", Dimensions: dimensions}}
+	}
+	if p.said("activation_offload") && p.yes("activation_offload") {
+		p.open(p.where("activation_offload"), "activations move to main memory")
+	}
+	if p.yes("compile") {
+		w.Features = append(w.Features, workload.TorchCompile)
+	}
+	if name := p.text("model"); name != "" {
+		p.recipe.Models = append(p.recipe.Models, name)
+	}
+	if p.yes("cpu_only") {
+		p.open(p.where("cpu_only"), "it runs on the processor")
+	}
+	return w.Training
+}
+
+// context is the positions of one sequence: where nobody says it, a flag must.
+func (p *plan) needsContext() {
+	if p.number("context") <= 0 {
+		p.warn("length_not_said", "no configuration says how many positions a sequence has: give --context")
+	}
+}
+
+// checkpoints is full recomputation of each layer, where it is switched on.
+func (p *plan) checkpoints(t *workload.Train) {
+	if p.yes("checkpointing") {
+		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
+	}
+	switch way := strings.ToLower(p.text("activation_checkpointing")); way {
+	case "", "false", "no", "none":
+	case "true", "full":
+		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
+	default:
+		p.open(p.where("activation_checkpointing"), "recomputation by the rule "+way+" is not modelled: the least that it keeps is counted")
+		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
+	}
+}
+
+// attends reads which attention runs.
+func (p *plan) attends(t *workload.Train) {
+	switch name := strings.ToLower(p.text("attention")); name {
+	case "", "auto":
+	case "sdpa", "sdp":
+	case "eager", "disabled":
+		t.Attention = "eager"
+	case "flash_attention_2", "flash_attention_3", "flash", "fa2", "fa3":
+		p.workload.Features = append(p.workload.Features, workload.FlashAttention)
+	default:
+		p.open(p.where("attention"), "the attention "+name+" is not modelled: that of PyTorch is counted")
+	}
+}
+
+// optimizes reads the optimizer by its name; an unknown one is counted without
+// states, which is the least.
+func (p *plan) optimizes(t *workload.Train, name, implementation string) {
+	o, err := workload.ParseOptimizer(name, implementation)
+	if err != nil {
+		p.open(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
+		o = workload.Optimizer{Name: workload.SGD, Implementation: workload.Foreach}
+	}
+	t.Optimizer = o
+}
+
+// mixed is the 16-bit format that was switched on, and what did that.
+func (p *plan) mixed() (f dtype.Format, why string) {
+	switch {
+	case p.yes("bf16"):
+		return dtype.BF16, p.where("bf16")
+	case p.yes("fp16"):
+		return dtype.F16, p.where("fp16")
+	case p.said("bf16") || p.said("fp16"):
+		if !p.said("mixed_precision") {
+			return dtype.Unknown, ""
+		}
+	}
+	switch p.text("mixed_precision") {
+	case "bf16":
+		return dtype.BF16, p.where("mixed_precision")
+	case "fp16":
+		return dtype.F16, p.where("mixed_precision")
+	}
+	return dtype.Unknown, ""
+}
+
+// keeps declares the formats of what is trained, with the rule that says so.
+func (p *plan) keeps(parameters dtype.Format, gradients, master, moments workload.StateFormat, why string) {
+	w := &p.workload.Precision
+	w.Parameters, w.Gradients, w.MasterCopy = parameters, gradients, master
+	w.FirstMoment, w.SecondMoment = moments, moments
+	p.derive("formats", fmt.Sprintf("parameters %s, gradients %s, master copy %s, moments %s",
+		workload.FormatName(parameters), gradients, master, moments), why)
+}
+
+// plain declares formats as PyTorch has them: all in that of the parameters.
+func (p *plan) plain(f dtype.Format, why string) {
+	p.keeps(f, workload.In(f), workload.Without(), workload.In(f), why)
+}
+
+// tunes reads the adapter beside frozen weights, which are stored in a format.
+func (p *plan) tunes(t *workload.Train, base dtype.Format, why string) {
+	p.workload.Operation = workload.FineTuning
+	a := &workload.Tuning{Kind: "lora", Rank: int(min(max(p.number("lora_rank"), 0), workload.MaxRank)), Targets: p.list("lora_targets"), Saved: p.list("modules_to_save"), Format: dtype.F32}
+	if p.yes("dora") {
+		a.Kind = "dora"
+	}
+	a.Dropout = p.share("adapter_dropout") > 0
+	p.workload.Precision.Parameters = base
+	switch bits := p.number("quantisation_bits"); {
+	case p.yes("four_bit") || bits == 4:
+		a.Base = "nf4"
+		if kind := p.text("quantisation"); kind == "fp4" {
+			a.Base = "fp4"
+		}
+		if p.yes("double_quantised") {
+			a.Base += "-double"
+		}
+	case p.yes("eight_bit") || bits == 8:
+		a.Base = "int8"
+	case bits != 0:
+		p.open(p.where("quantisation_bits"), fmt.Sprintf("weights of %d bits are packed in a way that is not modelled", bits))
+	}
+	frozen := workload.FormatName(base)
+	if a.Base != "" {
+		frozen = a.Base + ", the rest " + frozen
+	}
+	p.derive("frozen weights", frozen, why)
+	t.Tuning = a
+}

@@ -1,0 +1,257 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// transformers resolves the Trainer of transformers and those of TRL on it.
+//
+// Sources: transformers v5.0.0 trainer.py and training_args.py; accelerate 1.x
+// accelerator.py, utils/fsdp_utils.py; TRL at f2cd57710ae3 trainer/; DeepSpeed at
+// edaa72212672 runtime/engine.py.
+func (p *plan) transformers() {
+	p.methodByKeys()
+	p.trl()
+	t := p.train()
+	if p.method != "grpo" {
+		p.needsContext()
+	}
+	p.lays()
+	p.divides(t)
+	p.checkpoints(t)
+	p.attends(t)
+	p.trainerOptimizer(t)
+	base, why := p.loaded()
+	p.trainerFormats(t, base, why)
+	p.evaluates(t)
+	p.composite(base)
+}
+
+// methodByKeys tells TRL's trainers by keys that only one of them has.
+func (p *plan) methodByKeys() {
+	switch {
+	case p.method != "":
+	case p.said("completion_length") || p.said("generations"):
+		p.method = "grpo"
+	case p.said("reference_precomputed") || p.said("kl"):
+		p.method = "dpo"
+	}
+}
+
+// trl gives what TRL's configurations say otherwise than the Trainer's.
+func (p *plan) trl() {
+	if p.method == "" || p.software != "transformers" {
+		return
+	}
+	const by = "default of TRL's configurations"
+	if !p.yes("fp16") {
+		p.otherwise("bf16", true, by)
+	}
+	p.otherwise("checkpointing", true, by)
+	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
+	p.otherwise("weights_format", "float32", "default of TRL's ModelConfig")
+	if p.method != "grpo" {
+		p.otherwise("context", int64(1024), by+" (max_length)")
+	}
+}
+
+// loaded is the format that the weights are loaded in. The Trainer does not say it:
+// the script does.
+func (p *plan) loaded() (dtype.Format, string) {
+	if p.said("weights_format") && p.text("weights_format") != "auto" {
+		return p.format("weights_format"), p.where("weights_format")
+	}
+	return dtype.Unknown, ""
+}
+
+// trainerOptimizer is --optim, unless DeepSpeed's own configuration has one.
+func (p *plan) trainerOptimizer(t *workload.Train) {
+	if p.said("shard_optimizer") {
+		name := strings.ToLower(p.text("shard_optimizer"))
+		implementation := "fused"
+		if p.yes("foreach") {
+			implementation = "foreach"
+		}
+		switch name {
+		case "adam", "adamw":
+			p.optimizes(t, "adamw", implementation)
+		default:
+			p.facts["optimizer"] = p.facts["shard_optimizer"]
+			p.optimizes(t, name, "")
+		}
+		return
+	}
+	p.otherwise("optimizer", "adamw_torch_fused", "default of transformers with PyTorch 2.8 and later")
+	name := p.text("optimizer")
+	if name == "adamw_torch" {
+		p.optimizes(t, "adamw", "foreach")
+		return
+	}
+	p.optimizes(t, name, "")
+}
+
+// trainerFormats is in which format each tensor is kept, which depends on who
+// divides the states.
+func (p *plan) trainerFormats(t *workload.Train, base dtype.Format, why string) {
+	mixed, by := p.mixed()
+	adapter := p.adapts()
+	shards := p.shards()
+	fp32 := workload.In(dtype.F32)
+	if base == dtype.Unknown && (adapter || shards == "" || mixed == dtype.Unknown) {
+		base, why = dtype.F32, "assumed: as transformers before release 5 loads weights of which no script says the format"
+		p.assume("precision", "no configuration says in which format the script loads the weights; 32 bits are counted, and release 5 of transformers takes that of the checkpoint (give --precision)")
+	}
+	switch {
+	case adapter:
+		if shards == "deepspeed" && mixed != dtype.Unknown {
+			base, why = mixed, by+": DeepSpeed casts the model"
+		}
+		p.tunes(t, base, why)
+		if p.software == "transformers" && p.method != "" && t.Tuning.Base != "" {
+			t.Tuning.Format = dtype.BF16 // TRL casts adapters on packed weights
+		}
+	case shards == "deepspeed" && mixed != dtype.Unknown:
+		gradients := workload.In(mixed)
+		if mixed == dtype.BF16 && p.number("zero_stage") == 0 || p.text("main_grads") == "fp32" {
+			gradients = fp32
+		}
+		p.keeps(mixed, gradients, fp32, fp32, by+": DeepSpeed casts the model and updates a copy in 32 bits")
+		return // it computes in the parameters' format, without autocast
+	case shards == "fsdp" && mixed != dtype.Unknown:
+		p.plain(dtype.F32, by+": accelerate casts what FSDP trains to 32 bits")
+		p.workload.Precision.Compute = mixed
+		if t.Sharding.ReduceFormat == dtype.Unknown {
+			t.Sharding.ReduceFormat = mixed
+		}
+	default:
+		p.plain(base, why)
+	}
+	if mixed != dtype.Unknown && (shards != "deepspeed") {
+		t.Autocast = mixed
+		p.derive("autocast", workload.FormatName(mixed), by)
+	}
+}
+
+// adapts reports whether an adapter is trained beside a frozen model.
+func (p *plan) adapts() bool {
+	switch strings.ToLower(p.text("adapter")) {
+	case "lora", "qlora", "dora":
+		return true
+	case "", "full", "none":
+	default:
+		p.open(p.where("adapter"), "the adapter "+p.text("adapter")+" is not modelled")
+	}
+	asked := p.said("peft") || p.method != "" // a script of one's own may have ranks alone
+	return p.yes("peft") || p.software == "transformers" && !asked && p.said("lora_rank")
+}
+
+// evaluates keeps predictions of an evaluation whose batch is said.
+func (p *plan) evaluates(t *workload.Train) {
+	if n := p.number("eval_batch"); n > 0 {
+		t.Evaluation = &workload.EvaluationLoop{Batch: n, AccumulationSteps: p.number("eval_accumulation"), KeepLogits: false}
+	}
+}
+
+// composite is what stands on the card beside what is trained: the models that
+// preferences and rewards need, and an engine that generates.
+func (p *plan) composite(base dtype.Format) {
+	switch p.method {
+	case "", "sft", "pt":
+		return
+	case "dpo":
+		p.pairs()
+		p.reference(base, true)
+	case "grpo", "rloo":
+		p.completions()
+		p.reference(base, p.share("kl") != 0)
+		p.rollout()
+	case "kto":
+		p.reference(base, true)
+	}
+	p.rewards()
+	p.open("method "+p.method, "the loss of "+strings.ToUpper(p.method)+" is not modelled: cross entropy is counted in its place")
+}
+
+// pairs doubles the micro-batch: DPO runs what was chosen and what was rejected as
+// one batch (trl/trainer/dpo_trainer.py).
+func (p *plan) pairs() {
+	if n := p.number("micro_batch"); n > 0 {
+		p.inputs(workload.MicroBatch, 2*n)
+		p.derive("micro_batch", 2*n, fmt.Sprintf("chosen and rejected run together: 2 × %d", n))
+	}
+}
+
+// completions is the length that GRPO trains on: the prompt and its completion.
+func (p *plan) completions() {
+	p.otherwise("completion_length", int64(512), "default of TRL's GRPOConfig")
+	prompt, completion := p.number("prompt_length"), p.number("completion_length")
+	switch {
+	case prompt > 0:
+		p.inputs(workload.Context, prompt+completion)
+		p.derive("context", prompt+completion, fmt.Sprintf("prompt %d and completion %d", prompt, completion))
+	default:
+		p.warn("length_not_said", fmt.Sprintf("completions have up to %d positions, and nothing bounds the prompts before them: give --context for both together", completion))
+	}
+}
+
+// reference is the model that preferences are measured against: with an adapter it
+// is the base itself, and none stands beside.
+func (p *plan) reference(base dtype.Format, needed bool) {
+	switch {
+	case !needed, p.yes("reference_precomputed"):
+		return
+	case p.workload.Training.Tuning != nil && !p.said("reference"):
+		p.derive("reference model", "none beside", "the adapter is switched off for it")
+		return
+	}
+	name := p.text("reference")
+	if name == "" {
+		name = p.text("model")
+	}
+	p.resident(workload.Resident{Name: "reference", What: "the reference model", Model: name, Weights: base, Divided: p.divided()})
+}
+
+// divided reports that models beside the trained one are divided over the ranks too
+// (TRL prepares them with DeepSpeed's third stage, or with FSDP).
+func (p *plan) divided() bool {
+	return p.number("zero_stage") == 3 || p.shards() == "fsdp"
+}
+
+func (p *plan) resident(r workload.Resident) {
+	p.workload.Resident = append(p.workload.Resident, r)
+}
+
+// rewards are reward models that are named: functions of a script hold nothing.
+func (p *plan) rewards() {
+	names := slices.Clone(p.list("rewards"))
+	if name := p.text("reward_model"); name != "" {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if strings.Contains(name, "/") {
+			p.resident(workload.Resident{Name: "reward " + name, What: "a reward model", Model: name, Divided: p.divided()})
+		}
+	}
+}
+
+// rollout is an engine that generates beside what is trained (vllm_mode colocate).
+func (p *plan) rollout() {
+	if !p.yes("rollout") {
+		p.open("generation", "what generation holds in the trained model between steps is not modelled")
+		return
+	}
+	p.otherwise("rollout_mode", "colocate", "default of TRL 1.0 and later; before it was server")
+	if p.text("rollout_mode") != "colocate" {
+		p.derive("rollout engine", "on other devices", p.where("rollout_mode"))
+		return
+	}
+	p.otherwise("rollout_utilization", 0.3, "default of TRL's GRPOConfig")
+	p.resident(workload.Resident{Name: "rollout", What: "vLLM in the same process", Model: p.text("model"), Engine: "vllm",
+		Utilization: p.share("rollout_utilization"), Sleeps: p.yes("rollout_sleep"),
+		Ranks: int(max(1, min(p.number("rollout_tensor_parallel"), workload.MaxDegree))), Length: p.number("rollout_length")})
+}
