@@ -40,6 +40,8 @@ type Request struct {
 	// Here says that what is free was read of devices, of which ranks may leave
 	// some alone.
 	Here bool
+	// Declared is where the parts of the workload were read, of a recipe.
+	Declared []workload.Declaration
 	// Warnings are what reading the request had to say.
 	Warnings []account.Warning
 }
@@ -142,7 +144,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 // Engines lists the names of engines that a workload may give. What serves
 // models by rules of its own is taken for serving in general, with a warning.
 func Engines() []string {
-	return []string{"eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq", "megatron", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
+	return []string{"eager", "transformers", "litgpt", "torchtune", "torchtitan", "autoawq", "autogptq", "megatron", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
 }
 
 // engine is the one that the workload names, else plain PyTorch.
@@ -154,7 +156,7 @@ func engine(w workload.Workload) (estimate.Engine, error) {
 		return e, nil
 	}
 	switch w.Engine.Name {
-	case "", "eager", "transformers", "litgpt", "torchtune", "autoawq", "autogptq":
+	case "", "eager", "transformers", "litgpt", "torchtune", "torchtitan", "autoawq", "autogptq":
 		if trains(w.Operation) {
 			return training.Engine{}, nil
 		}

@@ -13,11 +13,13 @@ type Estimate struct {
 	Starts *Verdict `json:"starts"`
 	// Preparation is the answer to a parameter count and a width; null where
 	// there is a model.
-	Preparation *Preparation `json:"preparation"`
-	Adapters    []Adapter    `json:"adapters"`
-	Training    *Training    `json:"training"` // null where nothing is trained
-	Parts       []Part       `json:"parts"`    // of the weights, where they were asked for
-	WhatIf      []Change     `json:"what_if"`  // one thing changed, where it was asked for
+	Preparation *Preparation  `json:"preparation"`
+	Adapters    []Adapter     `json:"adapters"`
+	Training    *Training     `json:"training"` // null where nothing is trained
+	Declared    []Declaration `json:"declared"` // where each part of a recipe was read
+	Open        []string      `json:"open"`     // settings whose bearing on sizes is not modelled, each with why
+	Parts       []Part        `json:"parts"`    // of the weights, where they were asked for
+	WhatIf      []Change      `json:"what_if"`  // one thing changed, where it was asked for
 	// Cards is the answer for every card, where it was asked for.
 	Cards  []CardVerdict `json:"cards"`
 	Shared *Shared       `json:"shared"` // several workloads on one device; null for one

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"floodmark"
+	"floodmark/internal/recipe"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -113,11 +114,12 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	if f := cmd.Flags(); f.Changed("bits") || f.Changed("reserve-gib") {
 		return nil, &usageError{err: errors.New("--bits and --reserve-gib go with --parameters")}
 	}
-	args, _, launched := behindDash(cmd, args)
-	if launched && len(args)+len(o.share) > 0 {
+	args, words, launched := behindDash(cmd, args)
+	trains := launched && recipe.Starts(words)
+	if launched && (len(o.share) > 0 || len(args) > 0 && !trains) {
 		return nil, &usageError{err: errors.New("a command behind -- is the whole of what is estimated: it goes with no model and no --share")}
 	}
-	if launched {
+	if len(args) == 0 && (launched || len(o.configs) > 0) {
 		args = []string{""}
 	}
 	if len(args) == 0 {

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"floodmark"
 	"floodmark/internal/launch"
+	"floodmark/internal/recipe"
 	"floodmark/internal/source"
 	"floodmark/workload"
 )
@@ -40,13 +42,26 @@ func takesCommand(least, most int, what string) cobra.PositionalArgs {
 type asked struct {
 	workload.File
 	launch *launch.Command // nil where no command was read
+	recipe *recipe.Recipe  // nil where no training's configuration was read
 }
 
-// ask reads what an argument, or the command behind "--", asks about.
-func ask(cmd *cobra.Command, arg string) (*asked, error) {
-	if _, words, is := behindDash(cmd, cmd.Flags().Args()); is {
+// ask reads what an argument, the files of a recipe, or the command behind "--" asks
+// about.
+func ask(cmd *cobra.Command, arg string, configs []string) (*asked, error) {
+	_, words, launched := behindDash(cmd, cmd.Flags().Args())
+	switch {
+	case launched && recipe.Starts(words):
+		r, err := recipe.Parse(words, configuration)
+		return askedOf(r, err, arg)
+	case launched:
 		c, err := launch.Parse(words)
 		return askedBy(c, err)
+	case len(configs) > 0:
+		r, err := recipe.Read(configs, configuration)
+		return askedOf(r, err, arg)
+	case isRecipe(arg):
+		r, err := recipe.Read([]string{arg}, configuration)
+		return askedOf(r, err, "")
 	}
 	if !isWorkloadFile(arg) {
 		return &asked{File: workload.File{Model: arg, Workload: workload.Workload{Mesh: workload.Single()}}}, nil
@@ -63,6 +78,41 @@ func ask(cmd *cobra.Command, arg string) (*asked, error) {
 		return nil, source.InField(arg, "model", "is missing").WithHint("name the model that does the work")
 	}
 	return &asked{File: *file}, nil
+}
+
+// askedOf is a recipe with the model that is named beside it, which goes over those
+// that it names.
+func askedOf(r *recipe.Recipe, err error, model string) (*asked, error) {
+	var wrong *recipe.Error
+	if errors.As(err, &wrong) {
+		return nil, &usageError{err: wrong, hint: wrong.Hint}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &asked{File: workload.File{Model: model, Workload: r.Workload}, recipe: r}, nil
+}
+
+// mostRecipe bounds what is read of a configuration file.
+const mostRecipe = 1 << 20
+
+// configuration reads a file that a command or a configuration names.
+func configuration(name string) ([]byte, error) {
+	src, err := source.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	return source.ReadAll(src, mostRecipe)
+}
+
+// isRecipe reports a file whose keys are those of a training's configuration.
+func isRecipe(arg string) bool {
+	if !isWorkloadFile(arg) && !strings.HasSuffix(strings.ToLower(arg), ".toml") {
+		return false
+	}
+	text, err := configuration(arg)
+	return err == nil && recipe.Is(arg, text)
 }
 
 func askedBy(c *launch.Command, err error) (*asked, error) {
@@ -101,6 +151,7 @@ func compose(path string) (*launch.Command, error) {
 // onto puts what a command says beside its workload into a request: devices, what
 // it had to say, and weights that the engine packs while it loads them.
 func (a *asked) onto(r *floodmark.Request) error {
+	a.ontoRecipe(r)
 	c := a.launch
 	if c == nil {
 		return nil

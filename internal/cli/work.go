@@ -30,7 +30,7 @@ type workOptions struct {
 	layout                        layoutOptions
 	training                      trainOptions
 	cacheFormat, engine           string
-	adapters                      []string
+	adapters, configs             []string
 	weightsFormat                 string
 }
 
@@ -50,6 +50,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.weightsFormat, "weights-format", "element `format` of weights whose files do not say it (bf16)")
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
 	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager) vllm, with a version vllm@0.19.0, llama.cpp@b6325, ollama@0.11.7, or serving, a view of serving engines in general (sglang, tensorrt_llm and tgi are taken for it)")
+	textsFlag(f, &o.configs, "config", "a training's configuration `file` (accelerate, DeepSpeed, TRL, axolotl, torchtune, …), told by its keys; may be given several times")
 	o.layout.addFlags(f)
 	o.training.addFlags(cmd)
 	o.cardOptions.addFlags(f)
@@ -86,15 +87,17 @@ func completions(cmd *cobra.Command) {
 // request is what the command line asks: a model, a workload file that names one,
 // or the command that starts an engine, with the flags on top.
 func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (floodmark.Request, error) {
-	asked, err := ask(cmd, arg)
+	asked, err := ask(cmd, arg, o.configs)
 	if err != nil {
 		return floodmark.Request{}, err
 	}
 	file := &asked.File
 	o.over(file)
+	before := file.Workload.Inputs
 	if err := o.apply(cmd.Flags(), &file.Workload); err != nil {
 		return floodmark.Request{}, err
 	}
+	asked.settled(cmd.Flags(), before)
 	request := floodmark.Request{Workload: file.Workload}
 	if err := o.settle(file, &request); err != nil {
 		return floodmark.Request{}, err
@@ -102,7 +105,7 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 	if err := s.onHere(cmd.Context(), &o.cardOptions, &request); err != nil {
 		return floodmark.Request{}, err
 	}
-	m, err := s.model(cmd.Context(), file.Model)
+	m, err := s.modelOf(cmd.Context(), asked)
 	if err != nil {
 		return floodmark.Request{}, err
 	}

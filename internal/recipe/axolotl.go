@@ -55,8 +55,10 @@ func (p *plan) llamaFactory() {
 	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
 	p.otherwise("checkpointing", true, by+": unless disable_gradient_checkpointing")
 	p.otherwise("adapter", "lora", by)
-	p.otherwise("lora_rank", int64(8), by)
-	p.otherwise("lora_targets", "all", by)
+	if p.text("adapter") == "lora" {
+		p.otherwise("lora_rank", int64(8), by)
+		p.otherwise("lora_targets", "all", by)
+	}
 	if p.number("quantisation_bits") == 4 {
 		p.otherwise("double_quantised", true, by)
 	}

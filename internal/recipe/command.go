@@ -200,7 +200,7 @@ func (c *command) accelerate(words []string) error {
 	}
 	words = words[1:]
 	p := c.plan
-	t, err := tableOf("accelerate")
+	t, err := p.table("accelerate")
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (c *command) assigned(software, word string) error {
 	if !found {
 		return &Error{Msg: fmt.Sprintf("%.80q is no key=value", word), Hint: hintCommand}
 	}
-	t, err := tableOf(software)
+	t, err := c.plan.table(software)
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ func kinds() map[field]kind {
 const mostCount = int64(1) << 48
 
 // valueOf checks the value of a field.
-func valueOf(f field, v any) (any, error) {
-	k, known := kinds()[f]
+func (p *plan) valueOf(f field, v any) (any, error) {
+	k, known := p.kinds[f]
 	switch {
 	case !known:
 		return nil, fmt.Errorf("is of no field that is known (%s)", f)

@@ -18,16 +18,16 @@ func (p *plan) megatron() {
 	t := p.train()
 	p.workload.Engine = workload.Engine{Name: "megatron"}
 	p.lays()
-	p.megatronFormats()
-	p.megatronRecompute(t)
-	p.megatronPipeline(t)
-	t.SequenceParallel = p.yes("sequence_parallel")
 	switch name := p.text("optimizer"); name {
 	case "adam":
 		p.optimizes(t, "adamw", "fused")
 	default:
 		p.optimizes(t, name, "")
 	}
+	p.megatronFormats()
+	p.megatronRecompute(t)
+	p.megatronPipeline(t)
+	t.SequenceParallel = p.yes("sequence_parallel")
 	t.Sharding = &workload.Sharding{Kind: workload.DDP, ReduceBucket: p.number("reduce_bucket")}
 	if p.yes("distributed_optimizer") {
 		t.Sharding.Kind = workload.Distributed

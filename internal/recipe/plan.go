@@ -21,9 +21,11 @@ const (
 
 // fact is what was said of one thing.
 type fact struct {
-	value    any
-	where    string
-	strength strength
+	value     any
+	where     string
+	file, key string // that said it
+	rule      bool   // nobody did, and a rule of the software holds
+	strength  strength
 }
 
 // plan collects what files and a command say, thing by thing, and becomes the
@@ -37,14 +39,16 @@ type plan struct {
 	recipe   Recipe
 	workload workload.Workload
 	facts    map[field]fact
+	kinds    map[field]kind
+	tables   map[string]*table // that were read
 	order    []field
 	derived  []workload.Declaration
 	auto     []string // keys of DeepSpeed that follow the model's width
-	err      error // the first value that is of the wrong kind
+	err      error    // the first value that is of the wrong kind
 }
 
 func newPlan(files Files) *plan {
-	return &plan{files: files, facts: map[field]fact{}}
+	return &plan{files: files, facts: map[field]fact{}, kinds: kinds(), tables: map[string]*table{}}
 }
 
 // reads notes whose configuration is read. What shards or launches trains nothing.
@@ -62,7 +66,7 @@ func (p *plan) set(f field, s setting) {
 	if s.value == nil || s.value == "auto" {
 		return
 	}
-	v, err := valueOf(f, s.value)
+	v, err := p.valueOf(f, s.value)
 	if err != nil {
 		if p.err == nil {
 			p.err = wrongValue(s, err)
@@ -70,7 +74,10 @@ func (p *plan) set(f field, s setting) {
 		return
 	}
 	before, said := p.facts[f]
-	now := fact{v, s.where(), s.strength}
+	now := fact{value: v, where: s.where(), file: s.file, key: s.key, strength: s.strength}
+	if s.file == "" {
+		now.key = s.written
+	}
 	switch {
 	case !said:
 		p.order = append(p.order, f)
@@ -138,14 +145,19 @@ func (p *plan) assume(flag, text string) {
 
 // derive notes what follows by a rule of the software from what was said.
 func (p *plan) derive(name string, value any, why string) {
-	p.derived = append(p.derived, workload.Declaration{Field: name, Value: shown(value), Source: why})
+	p.derived = append(p.derived, workload.Declaration{Field: name, Value: shown(value), Rule: why})
 }
 
 // declarations lists what was said and where, in the order in which it was read.
 func (p *plan) declarations() []workload.Declaration {
 	var list []workload.Declaration
 	for _, f := range p.order {
-		list = append(list, workload.Declaration{Field: string(f), Value: shown(p.facts[f].value), Source: p.facts[f].where})
+		said := p.facts[f]
+		d := workload.Declaration{Field: string(f), Value: shown(said.value), File: said.file, Key: said.key}
+		if said.rule {
+			d.Key, d.Rule = "", said.where
+		}
+		list = append(list, d)
 	}
 	return list
 }
@@ -192,5 +204,8 @@ func (p *plan) where(f field) string { return p.facts[f].where }
 func (p *plan) otherwise(f field, value any, why string) {
 	if !p.said(f) {
 		p.set(f, setting{value: value, written: why, strength: inLauncher})
+		said := p.facts[f]
+		said.rule = true
+		p.facts[f] = said
 	}
 }

@@ -107,7 +107,7 @@ func (p *plan) read(name string) (map[string]any, error) {
 // tree applies each key of a document by the software's table.
 func (p *plan) tree(software, name string, tree map[string]any, s strength) error {
 	p.reads(software)
-	t, err := tableOf(software)
+	t, err := p.table(software)
 	if err != nil {
 		return err
 	}

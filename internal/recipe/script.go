@@ -77,7 +77,7 @@ func softwareOf(name string, words []string) string {
 func (c *command) arguments(software string, words []string) error {
 	p := c.plan
 	p.reads(software)
-	t, err := tableOf(software)
+	t, err := p.table(software)
 	if err != nil {
 		return err
 	}

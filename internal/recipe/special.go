@@ -114,7 +114,7 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 	key, inner, nested := strings.Cut(s.key, ".")
 	switch {
 	case key == "deepspeed" && nested:
-		t, err := tableOf("deepspeed")
+		t, err := p.table("deepspeed")
 		if err == nil {
 			s.key = inner
 			err = p.apply(t, s)
@@ -135,16 +135,22 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 	case key == "stage" && software == "llamafactory":
 		p.method = fmt.Sprint(s.value)
 		return true
+	case key == "disable_gradient_checkpointing" && software == "llamafactory":
+		if on, _ := s.value.(bool); on {
+			s.value = false
+			p.set("checkpointing", s)
+		}
+		return true
 	case key == "gradient_checkpointing" && s.value == "offload":
 		p.open(s.where(), "checkpoints move to main memory")
 		s.value = true
 		p.set("checkpointing", s)
 		return true
 	}
-	t, err := tableOf(software)
+	t, err := p.table(software)
 	if software == "llamafactory" && err == nil && t.find(s.key) == nil {
 		// Its arguments are the Trainer's and its own.
-		outer, err := tableOf("transformers")
+		outer, err := p.table("transformers")
 		if err == nil && outer.find(s.key) != nil {
 			if err = p.apply(outer, s); err != nil && p.err == nil {
 				p.err = err
@@ -199,7 +205,7 @@ func (p *plan) fsdpKey(key string, s setting) {
 		}
 		return
 	}
-	t, err := tableOf("accelerate")
+	t, err := p.table("accelerate")
 	if err != nil {
 		return
 	}

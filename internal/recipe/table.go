@@ -56,6 +56,19 @@ func tableOf(software string) (*table, error) {
 	return t, nil
 }
 
+// table is a software's table, which is read once.
+func (p *plan) table(software string) (*table, error) {
+	if t := p.tables[software]; t != nil {
+		return t, nil
+	}
+	t, err := tableOf(software)
+	if err != nil {
+		return nil, err
+	}
+	p.tables[software] = t
+	return t, nil
+}
+
 // find is the row of a key: of its own, or of one with a star.
 func (t *table) find(key string) *row {
 	var starred *row

@@ -108,6 +108,12 @@ func (p *plan) mixed() (f dtype.Format, why string) {
 
 // keeps declares the formats of what is trained, with the rule that says so.
 func (p *plan) keeps(parameters dtype.Format, gradients, master, moments workload.StateFormat, why string) {
+	switch p.workload.Training.Optimizer.Bits { // bitsandbytes chooses its own
+	case 8:
+		moments = workload.EightBit()
+	case 32:
+		moments = workload.In(dtype.F32)
+	}
 	w := &p.workload.Precision
 	w.Parameters, w.Gradients, w.MasterCopy = parameters, gradients, master
 	w.FirstMoment, w.SecondMoment = moments, moments

@@ -117,6 +117,7 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 	for _, a := range e.Adapters {
 		b.WriteString(paragraph(s, "  ", fmt.Sprintf("adapter %s · %s of rank %d · %s parameters · %s", a.Name, a.Kind, a.Rank, bytesize.Group(a.Parameters), s.amount(quantity{a.Bytes, a.LowBytes, a.HighBytes}))))
 	}
+	declared(b, e, s)
 	for _, field := range m.NotUnderstood {
 		b.WriteString(paragraph(s, "  ", "not understood: "+field))
 	}

@@ -1,0 +1,194 @@
+package recipe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// Commands as people write them, and what they declare.
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		want    func(*Recipe, *workload.Train) bool
+	}{
+		{"torchrun --nproc_per_node 8 --nnodes 2 train.py --model_name_or_path org/m --per_device_train_batch_size 4 --bf16 True --model_max_length 2048 --gradient_checkpointing --fsdp full_shard,auto_wrap", func(r *Recipe, t *workload.Train) bool {
+			return r.Models[0] == "org/m" && r.Workload.Mesh.DataParallel == 16 && t.Sharding.Kind == workload.FSDP1 && dimension(r, workload.Context) == 2048
+		}},
+		{"python -m torch.distributed.run --nproc-per-node=4 train.py --model_name_or_path m --deepspeed examples/deepspeed/ds_z3_config.json --bf16", func(r *Recipe, t *workload.Train) bool {
+			return r.Workload.Mesh.DataParallel == 4 && t.Sharding.Kind == workload.ZeRO3 && formats(r) == "bf16 bf16 fp32 fp32"
+		}},
+		{"deepspeed --num_gpus 2 train.py --deepspeed --deepspeed_config deepspeed_zero3_offload.json --model_name_or_path m", func(r *Recipe, t *workload.Train) bool {
+			return r.Workload.Mesh.DataParallel == 2 && t.Sharding.Kind == workload.ZeRO3 && t.Accumulation == 1
+		}},
+		{"deepspeed --include localhost:0,2,3 train.py --deepspeed_config deepspeed_zero3_offload.json", func(r *Recipe, t *workload.Train) bool { return r.Workload.Mesh.DataParallel == 3 }},
+		{"tune run --nproc_per_node 2 full_finetune_distributed --config torchtune_8b_full.yaml batch_size=4 tokenizer.max_seq_len=1024", func(r *Recipe, t *workload.Train) bool {
+			return r.Workload.Mesh.DataParallel == 2 && dimension(r, workload.MicroBatch) == 4 && dimension(r, workload.Context) == 1024 && t.Sharding.Kind == workload.FSDP2
+		}},
+		{"tune run lora_finetune_single_device --config torchtune_8b_qlora.yaml", func(r *Recipe, t *workload.Train) bool { return r.Workload.Mesh.Ranks() == 1 && t.Sharding == nil }},
+		{"NPROC_PER_NODE=4 FORCE_TORCHRUN=1 llamafactory-cli train llamafactory_full.yaml per_device_train_batch_size=2", func(r *Recipe, t *workload.Train) bool {
+			return r.Workload.Mesh.DataParallel == 4 && dimension(r, workload.MicroBatch) == 2
+		}},
+		{"llamafactory-cli train --stage sft --model_name_or_path m --finetuning_type lora --bf16 --quantization_bit 4", func(r *Recipe, t *workload.Train) bool {
+			return t.Tuning.Base == "nf4-double" && t.Tuning.Rank == 8 && slices.Equal(t.Tuning.Targets, []string{"all-linear"})
+		}},
+		{"axolotl train axolotl_fft_8b.yaml --micro-batch-size 2", func(r *Recipe, t *workload.Train) bool { return dimension(r, workload.MicroBatch) == 2 }},
+		{"accelerate launch -m axolotl.cli.train axolotl_fft_8b.yaml", func(r *Recipe, t *workload.Train) bool { return r.Software == "axolotl" }},
+		{"trl sft --config trl_sft.yaml --accelerate_config zero3", func(r *Recipe, t *workload.Train) bool {
+			return t.Sharding.Kind == workload.ZeRO3 && formats(r) == "bf16 bf16 fp32 fp32" && t.Checkpointing.Kind == workload.FullCheckpointing && dimension(r, workload.Context) == 1024
+		}},
+		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.seq_len 4096 --parallelism.tensor_parallel_degree=2", func(r *Recipe, t *workload.Train) bool {
+			return r.Workload.Mesh.TensorParallel == 2 && r.Workload.Mesh.DataParallel == 4 && dimension(r, workload.Context) == 4096
+		}},
+		{"CUDA_VISIBLE_DEVICES=0,1 python dpo.py --model_name_or_path m --per_device_train_batch_size 3", func(r *Recipe, t *workload.Train) bool {
+			return dimension(r, workload.MicroBatch) == 6 && r.Workload.Resident[0].Name == "reference" && r.Workload.Resident[0].Model == "m" && r.Workload.Mesh.DataParallel == 2
+		}},
+		{"python dpo.py --model_name_or_path m --use_peft --lora_r 32 --lora_target_modules q_proj v_proj", func(r *Recipe, t *workload.Train) bool {
+			return len(r.Workload.Resident) == 0 && t.Tuning.Rank == 32 && len(t.Tuning.Targets) == 2
+		}},
+		{"trl grpo --model_name_or_path m --max_prompt_length 512 --max_completion_length 256 --use_vllm --vllm_mode colocate --vllm_gpu_memory_utilization 0.55 --beta 0.04 --reward_model_name_or_path org/reward", func(r *Recipe, t *workload.Train) bool {
+			w := r.Workload
+			return dimension(r, workload.Context) == 768 && len(w.Resident) == 3 && w.Resident[1].Engine == "vllm" && w.Resident[1].Utilization == 0.55 && w.Resident[2].Model == "org/reward"
+		}},
+		{"trl grpo --model_name_or_path m --use_vllm --vllm_mode server", func(r *Recipe, t *workload.Train) bool { return len(r.Workload.Resident) == 0 }},
+	} {
+		r, err := Parse(strings.Fields(c.command), published(nil))
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
+		if !c.want(r, r.Workload.Training) {
+			t.Errorf("%s: %+v\n%+v\n%+v", c.command, r.Workload, r.Workload.Training, r.Workload.Training.Sharding)
+		}
+	}
+}
+
+// The published script that trains Llama 3 8B with Megatron-LM, with its variables
+// filled in: 16 bits, gradients reduced in 16, and a model of its own arguments.
+const megatron8B = `torchrun --nproc_per_node 8 --nnodes 1 --node_rank 0 --master_addr localhost --master_port 29500 pretrain_gpt.py
+	--use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention --num-query-groups 8
+	--kv-channels 128 --seq-length 8192 --max-position-embeddings 8192 --position-embedding-type rope --rotary-base 1000000 --rotary-percent 1.0
+	--attention-dropout 0.0 --hidden-dropout 0.0 --swiglu --normalization RMSNorm --init-method-std 0.0134 --attention-backend fused --apply-layernorm-1p
+	--untie-embeddings-and-output-weights --disable-bias-linear --micro-batch-size 1 --global-batch-size 128 --train-samples 1953125000 --lr 0.00015
+	--clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 --bf16 --grad-reduce-in-bf16 --cross-entropy-loss-fusion --calculate-per-token-loss --manual-gc
+	--empty-unused-memory-level 1 --tensor-model-parallel-size 1 --context-parallel-size 1 --sequence-parallel --use-distributed-optimizer
+	--overlap-grad-reduce --overlap-param-gather --mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --tiktoken-pattern v2 --split 99,1,0
+	--no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1 --log-interval 1 --eval-iters 32 --ckpt-format torch_dist --save x --load x`
+
+func TestMegatron(t *testing.T) {
+	r, err := Parse(strings.Fields(megatron8B), published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := r.Workload.Training
+	if formats(r) != "bf16 bf16 fp32 fp32" || train.Sharding.Kind != workload.Distributed || train.Accumulation != 16 || !train.SequenceParallel || r.Workload.Engine.Name != "megatron" || len(r.Workload.Open) > 0 {
+		t.Errorf("%s %+v %v", formats(r), train, r.Workload.Open)
+	}
+	for _, want := range []string{`"model_type":"llama"`, `"vocab_size":128256`, `"num_key_value_heads":8`, `"head_dim":128`, `"tie_word_embeddings":false`} {
+		if !strings.Contains(string(r.Config), want) {
+			t.Errorf("%s lacks %s", r.Config, want)
+		}
+	}
+	fp8, err := Parse(append(strings.Fields(megatron8B), "--fp8-format", "hybrid", "--fp8-param-gather"), published(nil))
+	if err != nil || !slices.Contains(fp8.Workload.Features, workload.FP8Compute) || len(fp8.Workload.Open) != 1 {
+		t.Errorf("with FP8: %+v, %v", fp8, err)
+	}
+}
+
+// A pipeline of Megatron's: interleaved where a stage runs several pieces, and
+// recomputation with its method.
+func TestMegatronPipeline(t *testing.T) {
+	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 80 --hidden-size 8192 --num-attention-heads 64 --vocab-size 50257 --seq-length 4096 --micro-batch-size 1 --global-batch-size 64 --fp16 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5 --recompute-granularity full --recompute-method block --recompute-num-layers 2"), published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := r.Workload.Training
+	want := workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 4}
+	if train.Schedule != want || train.Recompute.Method != "block" || train.Recompute.Layers != 2 || train.Accumulation != 32 || r.Workload.Mesh.DataParallel != 2 || formats(r) != "fp16 fp16 fp32 fp32" {
+		t.Errorf("%+v %+v %+v", train, train.Recompute, r.Workload.Mesh)
+	}
+	// 50,257 entries are padded to a multiple of 128 × 8.
+	if !strings.Contains(string(r.Config), `"vocab_size":51200`) || !strings.Contains(string(r.Config), `"model_type":"gpt2"`) {
+		t.Errorf("%s", r.Config)
+	}
+}
+
+// What DeepSpeed's "auto" becomes follows from the model's width.
+func TestAuto(t *testing.T) {
+	r, err := Read([]string{"llamafactory_full.yaml"}, published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Hidden(&r.Workload, 4096)
+	if s := r.Workload.Training.Sharding; s.ReduceBucket != 16777216 || s.Prefetch != 15099494 || s.Persistence != 40960 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Commands that start no training are left to others, and what cannot be read says so.
+func TestStarts(t *testing.T) {
+	for command, want := range map[string]bool{
+		"torchrun train.py": true, "python train.py": true, "uv run accelerate launch x.py": true, "trl sft": true, "env A=1 deepspeed x.py": true,
+		"vllm serve m": false, "python -m vllm.entrypoints.openai.api_server": false, "docker run x": false, "": false, "ls": false,
+	} {
+		if got := Starts(strings.Fields(command)); got != want {
+			t.Errorf("%q: %v", command, got)
+		}
+	}
+	for command, want := range map[string]string{
+		"torchrun":                              "given no script",
+		"torchrun --nproc_per_node $N train.py": "a variable of the shell",
+		"torchrun --nproc_per_node x train.py":  "whole number",
+		"accelerate env":                        "launch is read",
+		"tune download x":                       "run is read",
+		"llamafactory-cli chat":                 "train is read",
+		"tune run r --config llama3_1/8B_full":  "no such file",
+		"python":                                "nothing to run",
+		"python -m":                             "no module",
+		"python -c 1":                           "no script",
+		"torchrun train.py --per_device_train_batch_size many": "--per_device_train_batch_size is many",
+	} {
+		if _, err := Parse(strings.Fields(command), published(nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", command, err, want)
+		}
+	}
+}
+
+// The file of a script that is not its launcher's: TrainingArguments as JSON.
+func TestTrainingArgumentsAsJSON(t *testing.T) {
+	written := map[string]string{"args.json": `{"model_name_or_path": "m", "output_dir": "o", "per_device_train_batch_size": 2, "fp16": true, "optim": "adafactor", "fsdp": "full_shard offload", "fsdp_config": {"version": 2, "reshard_after_forward": false}}`}
+	r, err := Parse(strings.Fields("torchrun --nproc_per_node 2 run.py args.json"), published(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Workload.Training.Sharding
+	if s.Kind != workload.FSDP2 || s.ReduceFormat != dtype.F16 || len(s.Offload) != 2 || r.Workload.Training.Optimizer.Name != workload.Adafactor {
+		t.Errorf("%+v %v %v", s, r.Warnings, r.Workload.Open)
+	}
+}
+
+// No command and no file makes the reader fail otherwise than by an error.
+func FuzzParse(f *testing.F) {
+	f.Add("accelerate launch --config_file a.yaml --num_processes 4 train.py --bf16 --deepspeed a.yaml", "zero_optimization: {stage: 3}\n")
+	f.Add("tune run --nproc_per_node 2 full_finetune_distributed --config a.yaml batch_size=4", "model: {_component_: torchtune.models.llama3_1.lora_llama3_1_8b}\n")
+	f.Add("torchrun -m torchtitan.train --job.config_file a.toml", "[training]\nseq_len = 8\nx = [1, 'a']\n[a.b]\nc.d = true # e\n")
+	f.Add(megatron8B, "")
+	f.Add("deepspeed x.py --deepspeed_config a.json", `{"bf16": {"enabled": true}, "train_batch_size": 8}`)
+	f.Add("trl grpo --config a.yaml --use_vllm", "max_completion_length: 8\nbeta: 0.1\n")
+	f.Fuzz(func(t *testing.T, command, text string) {
+		files := func(string) ([]byte, error) { return []byte(text), nil }
+		r, err := Parse(strings.Fields(command), files)
+		if (r == nil) == (err == nil) {
+			t.Errorf("%q: %v, %v", command, r, err)
+		}
+		for _, name := range []string{"a.yaml", "a.json", "a.toml"} {
+			Is(name, []byte(text))
+			if r, err := Read([]string{name}, files); (r == nil) == (err == nil) {
+				t.Errorf("%q: %v, %v", text, r, err)
+			}
+		}
+	})
+}

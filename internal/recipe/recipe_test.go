@@ -1,0 +1,243 @@
+package recipe
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/dtype"
+	"floodmark/workload"
+)
+
+// published reads the public configurations of testdata/recipes, and those that a
+// test writes over them.
+func published(written map[string]string) Files {
+	return func(name string) ([]byte, error) {
+		if text, is := written[name]; is {
+			return []byte(text), nil
+		}
+		return os.ReadFile(filepath.Join("../../testdata/recipes", name))
+	}
+}
+
+// formats is the format of parameters, gradients, master copy and moments.
+func formats(r *Recipe) string {
+	p := r.Workload.Precision
+	return workload.FormatName(p.Parameters) + " " + p.Gradients.String() + " " + p.MasterCopy.String() + " " + p.FirstMoment.String()
+}
+
+func dimension(r *Recipe, d workload.Dimension) int64 {
+	n, _ := r.Workload.Dimension(d)
+	return n
+}
+
+// One public file of each software, and what it declares.
+func TestPublishedFiles(t *testing.T) {
+	for _, c := range []struct {
+		files    []string
+		software string
+		model    string // the first that is named
+		want     func(*Recipe, *workload.Train) bool
+	}{
+		{[]string{"axolotl_fft_8b.yaml"}, "axolotl", "NousResearch/Meta-Llama-3.1-8B", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "bf16 bf16 none 8bit" && t.Autocast == dtype.BF16 && t.Optimizer.Bits == 8 && t.Optimizer.Paged && t.Accumulation == 8 &&
+				t.Checkpointing.Kind == workload.FullCheckpointing && dimension(r, workload.Context) == 8192 && dimension(r, workload.MicroBatch) == 1 &&
+				slices.Contains(r.Workload.Features, workload.FlashAttention) && t.Sharding == nil
+		}},
+		{[]string{"axolotl_qlora_70b.yaml"}, "axolotl", "casperhansen/llama-3-70b-fp16", func(r *Recipe, t *workload.Train) bool {
+			return t.Tuning != nil && t.Tuning.Base == "nf4-double" && t.Tuning.Rank == 8 && slices.Equal(t.Tuning.Targets, []string{"all-linear"}) && t.Tuning.Dropout &&
+				t.Sharding.Kind == workload.FSDP1 && len(t.Sharding.Offload) == 2
+		}},
+		{[]string{"llamafactory_full.yaml"}, "llamafactory", "Qwen/Qwen3-4B-Instruct-2507", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "bf16 bf16 fp32 fp32" && t.Autocast == dtype.Unknown && t.Sharding.Kind == workload.ZeRO3 && t.Sharding.MostLive == 1e9 &&
+				t.Sharding.Overlap != nil && !*t.Sharding.Overlap && t.Accumulation == 2 && dimension(r, workload.Context) == 2048 && r.Hidden != nil
+		}},
+		{[]string{"torchtune_8b_full.yaml"}, "torchtune", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "bf16 bf16 none bf16" && t.Optimizer.Implementation == workload.Fused && t.Sharding.Kind == workload.FSDP2 &&
+				r.Workload.Engine.Name == "torchtune" && dimension(r, workload.MicroBatch) == 2 && dimension(r, workload.Context) == 0
+		}},
+		{[]string{"torchtune_8b_qlora.yaml"}, "torchtune", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
+			return t.Tuning.Base == "nf4-double" && t.Tuning.Format == dtype.BF16 && t.Sharding == nil &&
+				slices.Equal(t.Tuning.Targets, []string{"q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
+		}},
+		{[]string{"torchtitan_8b.toml"}, "torchtitan", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "fp32 fp32 none fp32" && r.Workload.Precision.Compute == dtype.BF16 && t.Sharding.ReduceFormat == dtype.F32 &&
+				t.Sharding.Kind == workload.FSDP2 && dimension(r, workload.Context) == 8192 && len(r.Workload.Open) == 1
+		}},
+		{[]string{"trl_sft.yaml"}, "transformers", "Qwen/Qwen2.5-0.5B", func(r *Recipe, t *workload.Train) bool { return formats(r) == "fp32 fp32 none fp32" }},
+		{[]string{"deepspeed_zero3_offload.json"}, "transformers", "", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "fp16 fp16 fp32 fp32" && slices.Equal(t.Sharding.Offload, []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters})
+		}},
+		{[]string{"trl_sft.yaml", "accelerate_fsdp2.yaml"}, "transformers", "Qwen/Qwen2.5-0.5B", func(r *Recipe, t *workload.Train) bool {
+			return formats(r) == "fp32 fp32 none fp32" && t.Autocast == dtype.BF16 && t.Sharding.Kind == workload.FSDP2 && t.Sharding.ReduceFormat == dtype.BF16 &&
+				r.Workload.Mesh.DataParallel == 8
+		}},
+	} {
+		r, err := Read(c.files, published(nil))
+		if err != nil {
+			t.Errorf("%s: %v", c.files, err)
+			continue
+		}
+		first := ""
+		if len(r.Models) > 0 {
+			first = r.Models[0]
+		}
+		if r.Software != c.software || first != c.model || !c.want(r, r.Workload.Training) {
+			t.Errorf("%s: %s %v %s\n%+v\n%+v\n%v", c.files, r.Software, r.Models, formats(r), r.Workload.Training, r.Workload.Training.Sharding, r.Workload.Open)
+		}
+		for _, w := range r.Warnings {
+			if w.Code == "key_not_known" || w.Code == "configurations_contradict" {
+				t.Errorf("%s: %s", c.files, w.Text)
+			}
+		}
+	}
+}
+
+// Every figure says where it was read: under a key of a file, by a flag, or by a rule.
+func TestDeclarations(t *testing.T) {
+	r, err := Parse(strings.Fields("accelerate launch --config_file accelerate_fsdp2.yaml --num_processes 4 run_clm.py --model_name_or_path m --bf16 --block_size 1024"), published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []workload.Declaration{
+		{Field: "fsdp_version", Value: "2", File: "accelerate_fsdp2.yaml", Key: "fsdp_config.fsdp_version"},
+		{Field: "processes", Value: "4", Key: "--num_processes"},
+		{Field: "context", Value: "1024", Key: "--block_size"},
+		{Field: "optimizer", Value: "adamw_torch_fused", Rule: "default of transformers with PyTorch 2.8 and later"},
+	} {
+		if !slices.Contains(r.Declared, want) {
+			t.Errorf("%+v is not among %+v", want, r.Declared)
+		}
+	}
+}
+
+// What two places say of one thing: a flag goes over a file, a launcher's flag over its
+// file, the Trainer's arguments over the launcher, and two equal ones contradict.
+func TestPrecedence(t *testing.T) {
+	written := map[string]string{
+		"ds.json": `{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto"}`,
+		"a.yaml":  "per_device_train_batch_size: 8\nbf16: true\nmax_length: 512\ngradient_accumulation_steps: 3\ndeepspeed: ds.json\n",
+		"b.yaml":  "distributed_type: MULTI_GPU\nnum_processes: 2\nmixed_precision: fp16\n",
+	}
+	r, err := Parse(strings.Fields("accelerate launch --config_file b.yaml train.py --model_name_or_path m --bf16 --max_seq_length 64 --torch_dtype bfloat16"), published(written))
+	if err != nil || r.Workload.Training.Autocast != dtype.BF16 || r.Workload.Mesh.DataParallel != 2 || r.Workload.Training.Sharding.Kind != workload.DDP {
+		t.Errorf("the Trainer's arguments: %+v, %v", r, err)
+	}
+	r, err = Parse(strings.Fields("torchrun --nproc_per_node 2 train.py a.yaml --max_length 64"), published(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := dimension(r, workload.Context); n != 64 {
+		t.Errorf("a flag over a file: %d", n)
+	}
+	if n := r.Workload.Training.Accumulation; n != 3 {
+		t.Errorf("auto is what the arguments say: %d", n)
+	}
+	open := strings.Join(r.Workload.Open, "\n")
+	if !strings.Contains(open, "micro_batch is 4 in ds.json: train_micro_batch_size_per_gpu, and 8 in a.yaml: per_device_train_batch_size") {
+		t.Errorf("the two files contradict each other: %s", open)
+	}
+}
+
+// A key that bears on sizes and is not modelled, and one that nobody knows, leave the
+// verdict open; one that bears on none says nothing.
+func TestOpen(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		open string // empty for none
+	}{
+		{"num_train_epochs: 3\nlearning_rate: 1e-5\nreport_to: wandb\nsave_steps: 10\n", ""},
+		{"num_train_epochs: 3\nneftune_noise_alpha: 5\n", "f.yaml: neftune_noise_alpha: noise is added"},
+		{"num_train_epochs: 3\nneftune_noise_alpha: null\nuse_liger_kernel: false\n", ""},
+		{"num_train_epochs: 3\nuse_liger_kernel: true\n", "kernels of Liger"},
+		{"num_train_epochs: 3\nbogus_size: 5\n", "f.yaml: bogus_size: this key is not known here"},
+		{"num_train_epochs: 3\noptim: rmsprop\n", "the states of the optimizer rmsprop are not known"},
+		{"num_train_epochs: 3\nattn_implementation: my_kernels\n", "my_kernels is not modelled"},
+		{"base_model: m\nlayer_offloading: true\nattn_implementation: sdpa\n", "layers move to main memory"},
+		{"zero_optimization: {stage: 2, zero_quantized_gradients: true}\nbf16: {enabled: true}\n", "what is gathered or reduced is packed"},
+		{"zero_optimization: {stage: 4}\n", "no stage 4"},
+		{"model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\noptimizer: {_component_: torchao.optim.CPUOffloadOptimizer}\n", "CPUOffloadOptimizer are not known"},
+	} {
+		r, err := Read([]string{"f.yaml"}, published(map[string]string{"f.yaml": c.text}))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		if open := strings.Join(r.Workload.Open, "\n"); c.open == "" && open != "" || !strings.Contains(open, c.open) {
+			t.Errorf("%q: %q, want %q", c.text, open, c.open)
+		}
+	}
+}
+
+// What cannot be read says which file and key, and what was expected.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: many\n", "f.yaml: per_device_train_batch_size: is many, expected a whole number"},
+		{"f.yaml", "num_train_epochs: 3\nbf16: maybe\n", "expected true or false"},
+		{"f.yaml", "num_train_epochs: 3\ndeepspeed: lost.json\n", "f.yaml: deepspeed names it"},
+		{"f.yaml", "some: thing\n", "no configuration that is known here"},
+		{"f.yaml", "a: [\n", "no YAML"},
+		{"f.yaml", "", "is empty"},
+		{"f.yaml", strings.Repeat(" ", 80) + "a: 1\n", "levels deep"},
+		{"f.yaml", "distributed_type: FSDP\n", "nothing says what is trained"},
+		{"f.json", `{"train_batch_size": 1`, "no JSON"},
+		{"f.json", `{"train_batch_size": 1} x`, "goes on behind"},
+		{"f.toml", "[training]\nseq_len = \n", "line 2"},
+		{"f.toml", "[[training]]\n", "list of tables"},
+		{"f.toml", "[training]\nseq_len = [1, 2\n", "does not end"},
+		{"f.toml", "[training]\nseq_len = 1\nseq_len = 2\n", "given twice"},
+	} {
+		_, err := Read([]string{c.name}, published(map[string]string{c.name: c.text}))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+		}
+	}
+	if _, err := Read([]string{"nowhere.yaml"}, published(nil)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a lost file: %v", err)
+	}
+}
+
+// Every row of every table speaks of a field that there is, and no key stands in two.
+func TestTables(t *testing.T) {
+	for _, software := range softwareNames() {
+		table, err := tableOf(software)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, r := range table.rows {
+			if r.field != "" {
+				if _, known := kinds()[r.field]; !known {
+					t.Errorf("%s: %s speaks of %s, which is no field", software, r.key, r.field)
+				}
+			}
+			if r.key == "" || strings.Contains(r.open, "~") {
+				t.Errorf("%s: a row %+v", software, r)
+			}
+		}
+	}
+}
+
+// A sabotaged table must be noticed: without its rows, known keys are named.
+func TestSabotagedTable(t *testing.T) {
+	whole, err := tableOf("deepspeed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"zero_optimization.stage", "gradient_clipping"} {
+		p := newPlan(nil)
+		less := table{software: whole.software}
+		for _, r := range whole.rows {
+			if r.key != key {
+				less.rows = append(less.rows, r)
+			}
+		}
+		if err := p.apply(&less, setting{key: key, value: int64(2), file: "f"}); err != nil || len(p.workload.Open) != 1 {
+			t.Errorf("%s is taken although no row has it: %v", key, err)
+		}
+	}
+}
