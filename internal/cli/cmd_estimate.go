@@ -38,7 +38,8 @@ the hub (org/name, org/name@revision; HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE) or 
 name of the catalogue. Only headers are read. A workload file says the same in
 YAML (docs/workload.md, "Workload files"), and flags go over it. A compose file,
 or the command that starts vLLM, behind --, is read as well: its flags, and the
-defaults of its version.
+defaults of its version. So are a training's configurations (--config), and the
+command that starts it: docs/workload.md, "Recipes".
 
 With --parameters and --bits it does arithmetic for a model of which only the
 size is known: a payload of weights, and with --reserve-gib a reserve that you
@@ -49,6 +50,8 @@ assume. That is a preparation, not a proof that anything fits.`,
   floodmark estimate gpt-oss-20b --context 8192 --generated 512 --sequences 4 --engine serving --gpu h100
   floodmark estimate workload.yaml
   floodmark estimate --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192
+  floodmark estimate llama-3.1-8b --config ds_config.json --context 4096 --micro-batch 1 --data-parallel 8
+  floodmark estimate -- tune run --nproc_per_node 2 full_finetune_distributed --config 8B_full.yaml
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --card all
   floodmark estimate llama-3.1-8b --context 8192 --generated 1024 --sequences 4 --here
   floodmark estimate a.yaml b.yaml --share cuda:0
