@@ -8,15 +8,20 @@ import (
 
 	"floodmark/account"
 	"floodmark/bytesize"
+	"floodmark/internal/packed"
 )
 
-//go:embed catalogue.tsv
-var catalogue string
+//go:embed catalogue.tsv.gz
+var catalogue []byte
 
 // Catalogue is every card, in the order of the file. The slice is the
 // caller's own.
 func Catalogue() ([]Card, error) {
-	cards, err := parse(catalogue)
+	text, err := packed.Text(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	cards, err := parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 tag=${2:-}
 edge=()
-for cold in floodmark github.com net crypto vendor html; do
+for cold in floodmark github.com net crypto vendor html regexp text mime golang.org; do
 	edge+=("-gcflags=$cold/...=-l")
 done
 for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors internal/torch estimate/eager/modules; do

@@ -157,26 +157,25 @@ func whole(f float64) any {
 	return f
 }
 
-// flatten lists the keys of a tree in order, the inner ones with dots between. A
-// table that is empty, and a list, is a value.
+// flatten lists the keys of a tree, the outer ones first and each level in order, the
+// inner ones with dots between. A table that is empty, and a list, is a value.
 func flatten(tree map[string]any) []setting {
 	type open struct {
 		prefix string
 		tree   map[string]any
 	}
 	var list []setting
-	stack := []open{{"", tree}}
-	for len(stack) > 0 && len(list) < mostKeys {
-		top := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
+	left := []open{{"", tree}}
+	for len(left) > 0 && len(list) < mostKeys {
+		top := left[0]
+		left = left[1:]
 		for _, k := range slices.Sorted(maps.Keys(top.tree)) {
 			if inner, is := top.tree[k].(map[string]any); is && len(inner) > 0 {
-				stack = append(stack, open{top.prefix + k + ".", inner})
+				left = append(left, open{top.prefix + k + ".", inner})
 				continue
 			}
 			list = append(list, setting{key: top.prefix + k, value: top.tree[k]})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b setting) int { return strings.Compare(a.key, b.key) })
 	return list
 }

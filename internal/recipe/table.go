@@ -5,10 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"floodmark/internal/packed"
 )
 
-//go:embed tables
+//go:embed tables/*.gz
 var tables embed.FS
+
+// tableText is a table as it lies in the folder tables.
+func tableText(name string) (string, error) {
+	file, err := tables.ReadFile("tables/" + name + ".txt.gz")
+	if err != nil {
+		return "", err
+	}
+	return packed.Text(file)
+}
 
 // table is the keys of one software's configuration, in the releases that its file
 // names.
@@ -29,12 +40,12 @@ type row struct {
 // of "plain KEY…" for keys that bear on no size on a device. What stands behind # is
 // a note.
 func tableOf(software string) (*table, error) {
-	text, err := tables.ReadFile("tables/" + software + ".txt")
+	text, err := tableText(software)
 	if err != nil {
 		return nil, err
 	}
 	t := &table{software: software}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch rest = strings.TrimSpace(rest); verb {
 		case "", "#":

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"bufio"
 	"path"
 	"strings"
 
@@ -130,14 +129,12 @@ func (p *plan) torchtuneOptimizer(t *workload.Train) {
 
 // named is what a software's own name of a model is called on the hub.
 func named(software, name string) string {
-	file, err := tables.Open("tables/models.txt")
+	text, err := tableText("models")
 	if err != nil {
 		return ""
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == software && words[1] == name {
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == software && words[1] == name {
 			return words[2]
 		}
 	}

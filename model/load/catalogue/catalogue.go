@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"floodmark/internal/packed"
 )
 
-//go:embed catalogue.jsonl
-var list string
+//go:embed catalogue.jsonl.gz
+var list []byte
 
 // Entry is one model.
 type Entry struct {
@@ -25,7 +27,11 @@ type Entry struct {
 func Entries() ([]Entry, error) {
 	var entries []Entry
 	number := 0
-	for line := range strings.Lines(list) {
+	text, err := packed.Text(list)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
 		number++
 		var e Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {

@@ -1,0 +1,62 @@
+package internal_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"floodmark/internal/packed"
+)
+
+var update = flag.Bool("update", false, "write packed texts anew")
+
+// A text that is embedded packed is that beside its packed file.
+func TestPacked(t *testing.T) {
+	pairs := 0
+	for _, folder := range []string{"recipe/tables", "../model/load/catalogue", "../device"} {
+		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || path != "../device/catalogue.tsv" && !strings.HasSuffix(path, ".txt") && !strings.HasSuffix(path, ".jsonl") {
+				return err
+			}
+			pairs++
+			return samePacked(t, path)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if pairs < 10 {
+		t.Errorf("%d texts were looked at", pairs)
+	}
+}
+
+func samePacked(t *testing.T, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if *update {
+		var b bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		return os.WriteFile(path+".gz", b.Bytes(), 0o644)
+	}
+	file, err := os.ReadFile(path + ".gz")
+	if err != nil {
+		return err
+	}
+	if got, err := packed.Text(file); err != nil || got != string(text) {
+		t.Errorf("%s.gz is not %s (%v): go test ./internal -update -run Packed", path, path, err)
+	}
+	return nil
+}
