@@ -25,7 +25,7 @@ const (
 )
 
 // hintSettings is what can be changed.
-const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N; of training micro_batch=N, checkpointing=KIND, optimizer=NAME, optimizer_implementation=HOW, precision=LAYOUT, lora_rank=N, base_format=FORMAT, zero_grad=none, accumulation=N; of evaluation logits_chunk=N"
+const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N; of training micro_batch=N, checkpointing=KIND, optimizer=NAME, optimizer_implementation=HOW, precision=LAYOUT, lora_rank=N, base_format=FORMAT, zero_grad=none, accumulation=N; of evaluation logits_chunk=N, sharding=KIND or KIND@RANKS, offload=STATE, save_on=RANKS"
 
 // set is the request with one thing changed, and all else as it is.
 func (r Request) set(field, value string) (Request, error) {
@@ -63,7 +63,7 @@ func (r Request) set(field, value string) (Request, error) {
 		r.Workload.Features = append(slices.Clone(r.Workload.Features), workload.RecurrentKernels)
 	case engineSetting:
 		r.Workload.Engine = workload.Engine{Name: value}
-	case optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting, logitsChunkSetting:
+	case optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting, logitsChunkSetting, shardingSetting, offloadSetting, saveOnSetting:
 		changed, err := r.setTraining(field, value)
 		if err != nil {
 			return refused(err)

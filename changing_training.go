@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"floodmark/dtype"
 	"floodmark/workload"
 )
 
@@ -19,11 +20,14 @@ const (
 	zeroGradSetting       = "zero_grad"
 	accumulationSetting   = "accumulation"
 	logitsChunkSetting    = "logits_chunk"
+	shardingSetting       = "sharding"
+	offloadSetting        = "offload"
+	saveOnSetting         = "save_on"
 )
 
 // trainingSettings lists them.
 func trainingSettings() []string {
-	return []string{optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting, logitsChunkSetting}
+	return []string{optimizerSetting, implementationSetting, precisionSetting, checkpointingSetting, loraRankSetting, baseFormatSetting, zeroGradSetting, accumulationSetting, logitsChunkSetting, shardingSetting, offloadSetting, saveOnSetting}
 }
 
 // errNotTraining is a setting of training for work that trains nothing.
@@ -65,6 +69,12 @@ func (r Request) setTraining(field, value string) (Request, error) {
 		if t.Accumulation, err = strconv.ParseInt(value, 10, 64); err != nil || t.Accumulation < 1 {
 			return r, fmt.Errorf("%q is no number of micro-batches", value)
 		}
+	case shardingSetting:
+		return r.dividedBy(value)
+	case offloadSetting:
+		return r.offloading(value)
+	case saveOnSetting:
+		return r.savingOn(value)
 	case zeroGradSetting:
 		if t.Reset = workload.GradientReset(value); t.Reset != workload.SetToNone && t.Reset != workload.SetToZero {
 			return r, fmt.Errorf("%q is not none or zero", value)
@@ -155,6 +165,12 @@ func (p *Prediction) trainingValues(field string) []string {
 		list = []string{strconv.Itoa(t.Tuning.Rank / 2)}
 	case field == baseFormatSetting && t.Tuning != nil && t.Tuning.Base == "":
 		list = []string{"int8", "nf4-double"}
+	case field == shardingSetting:
+		list = p.shardings()
+	case field == offloadSetting:
+		list = p.offloads()
+	case field == saveOnSetting && t.Save != nil && t.Save.Copy != dtype.Unknown && w.Mesh.DataParallel > 1:
+		list = []string{"rank0:host", string(workload.InParts)}
 	case field == zeroGradSetting && t.Reset == workload.SetToZero:
 		list = []string{string(workload.SetToNone)}
 	}

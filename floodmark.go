@@ -104,7 +104,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, &LayoutError{Err: fmt.Errorf("dividing the model: %w", err), Runs: runnable(e, r)}
 	}
-	p := &Prediction{Request: r, Engine: e, plans: plans}
+	p := &Prediction{Request: r, Engine: e, plans: rankClasses(plans, r.Workload)}
 	made, err := p.predict(ctx, r)
 	if err != nil {
 		return nil, err

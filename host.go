@@ -26,6 +26,11 @@ func (p *Prediction) judgeHost(accounts []account.Account) *fit.Verdict {
 
 // hostTerm is what a workload puts into main memory.
 func hostTerm(w workload.Workload) account.TermID {
+	if t := w.Training; t != nil && t.Sharding != nil && len(t.Sharding.Offload) > 0 {
+		return account.TermOffloadedStates
+	} else if t != nil {
+		return account.TermSavedCopy
+	}
 	if w.Cache != workload.Offloaded && slices.Contains(w.Features, workload.WeightOffload) {
 		return account.TermWeights
 	}

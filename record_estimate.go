@@ -56,7 +56,11 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 		}
 	}
 	for _, a := range p.accounts {
-		warnings = append(warnings, a.Warnings...)
+		for _, said := range a.Warnings { // equal of several classes of ranks
+			if !slices.Contains(warnings, said) {
+				warnings = append(warnings, said)
+			}
+		}
 	}
 	w := p.Request.Workload
 	warnings = append(warnings, admissionNotes(w)...)

@@ -144,6 +144,7 @@ const (
 	TermCommunication        TermID = "communication"
 	TermGatheredParameters   TermID = "gathered_parameters"   // of other ranks, while they are used
 	TermBuckets              TermID = "communication_buckets" // through which ranks exchange gradients and parameters
+	TermSavedCopy            TermID = "saved_copy"            // of a checkpoint, in main memory
 	TermOffloadedStates      TermID = "offloaded_states"      // in main memory
 	TermWorkspace            TermID = "workspace"
 	TermInput                TermID = "input"

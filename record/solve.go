@@ -36,6 +36,21 @@ type Solution struct {
 	RoomBytes          *int64  `json:"room_bytes"`
 	Matrix             []Point `json:"matrix"`
 	Window             *Window `json:"window"` // of a share of the card; null for another field
+	// Partitions is what an even division of training's states is made of; null for
+	// another field.
+	Partitions *Partitions `json:"partitions"`
+}
+
+// Partitions is an even division of what training keeps of each parameter. It
+// bounds the capacity from below.
+type Partitions struct {
+	Layout      string       `json:"layout"`
+	States      []StateBytes `json:"states"`
+	StateBytes  int64        `json:"state_bytes"`
+	BudgetBytes int64        `json:"budget_bytes"` // of one part
+	EachBytes   int64        `json:"each_bytes"`   // of one part
+	Label       string       `json:"label"`
+	NotIncluded []string     `json:"not_included"`
 }
 
 // Window is the shares of its card that an engine can be given: at least what its

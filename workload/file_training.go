@@ -76,7 +76,7 @@ type trainingYAML struct {
 	KeepOutputs    bool            `yaml:"keep_outputs"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
 	Evaluation     *evaluationYAML `yaml:"evaluation"`
-	Save           *copyYAML       `yaml:"save"`
+	Save           *saveYAML       `yaml:"save"`
 	Export         *copyYAML       `yaml:"export"`
 	Resume         string          `yaml:"resume"`
 
@@ -106,6 +106,11 @@ type evaluationYAML struct {
 	AccumulationSteps whole  `yaml:"accumulation_steps"`
 	Logits            string `yaml:"logits"`
 	Chunk             whole  `yaml:"chunk"`
+}
+
+type saveYAML struct {
+	Copy string `yaml:"copy"`
+	On   string `yaml:"on"`
 }
 
 type copyYAML struct {
@@ -146,6 +151,11 @@ func (c *checker) training(d trainingYAML) *Train {
 	}
 	if d.Save != nil {
 		t.Save = &Save{Copy: c.format("training.save.copy", d.Save.Copy)}
+		if d.Save.On != "" {
+			if t.Save.On, t.Save.Offload, err = ParseSaveOn(d.Save.On); err != nil {
+				c.wrong("training.save.on", "%v", err)
+			}
+		}
 	}
 	t.SequenceParallel = d.SequenceParallel
 	if d.Sharding != nil {

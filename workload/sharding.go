@@ -65,6 +65,40 @@ const (
 	OffloadActivations OffloadedState = "activations"
 )
 
+// OffloadedStates lists what can live in main memory.
+func OffloadedStates() []OffloadedState {
+	return []OffloadedState{OffloadOptimizer, OffloadParameters, OffloadActivations}
+}
+
+// OffloadNames lists the same as texts.
+func OffloadNames() []string {
+	var names []string
+	for _, o := range OffloadedStates() {
+		names = append(names, string(o))
+	}
+	return names
+}
+
+// Check refuses what the software does not offload.
+func (s *Sharding) Check() error {
+	has := func(o OffloadedState) bool { return slices.Contains(s.Offload, o) }
+	switch s.Kind {
+	case DDP:
+		if has(OffloadOptimizer) || has(OffloadParameters) {
+			return fmt.Errorf("is ddp, which offloads nothing: zero1 to zero3 offload the optimizer, zero3 parameters too, fsdp1 and fsdp2 everything that is divided")
+		}
+	case ZeRO1, ZeRO2:
+		if has(OffloadParameters) {
+			return fmt.Errorf("is %s, which offloads the optimizer alone: parameters are divided, and offloaded, by zero3", s.Kind)
+		}
+	case FSDP1, FSDP2:
+		if has(OffloadOptimizer) && !has(OffloadParameters) {
+			return fmt.Errorf("is %s, which offloads parameters, gradients and the optimizer's states together: write parameters", s.Kind)
+		}
+	}
+	return nil
+}
+
 // Schedule is the order in which a pipeline's stages work on micro-batches.
 type Schedule struct {
 	Kind ScheduleKind
@@ -135,7 +169,10 @@ func (c *checker) sharding(d shardingYAML) *Sharding {
 		c.wrong(field+"kind", "%v", err)
 	}
 	for _, o := range d.Offload {
-		s.Offload = append(s.Offload, choose(c, field+"offload", OffloadedState(o), []OffloadedState{OffloadOptimizer, OffloadParameters, OffloadActivations}))
+		s.Offload = append(s.Offload, choose(c, field+"offload", OffloadedState(o), OffloadedStates()))
+	}
+	if err := s.Check(); err != nil {
+		c.wrong(field+"kind", "%v", err)
 	}
 	return s
 }

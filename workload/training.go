@@ -139,6 +139,31 @@ type Save struct {
 	// Copy is the format of a full copy of the parameters that is gathered on the
 	// device; Unknown where tensors go to main memory one by one.
 	Copy dtype.Format
+	// On is the ranks that hold the whole copy, where ranks divide the parameters;
+	// empty for all of them. With Offload it is put together in main memory, one
+	// part of the model on the device at a time.
+	On      SaveOn
+	Offload bool
+}
+
+// SaveOn is the ranks on which a full copy is gathered.
+type SaveOn string
+
+const (
+	OnEveryRank SaveOn = "all"
+	OnRankZero  SaveOn = "rank0"
+	InParts     SaveOn = "parts" // no full copy: each rank saves what it holds
+)
+
+// ParseSaveOn reads "all", "rank0" or "parts", and behind a colon "host" where the copy is
+// put together in main memory.
+func ParseSaveOn(text string) (on SaveOn, offload bool, err error) {
+	name, host, has := strings.Cut(text, ":")
+	on = SaveOn(name)
+	if on != OnEveryRank && on != OnRankZero && on != InParts || has && (host != "host" || on == InParts) {
+		return on, false, fmt.Errorf("is %q, expected parts, all or rank0, the last two with :host where the copy is put together in main memory", text)
+	}
+	return on, has, nil
 }
 
 // ExportTo is the format into which the weights are brought on the device.

@@ -58,26 +58,6 @@ func (j *job) generate() {
 	j.unpredicted(i, i)
 }
 
-// save is a checkpoint: tensors go to main memory one by one (safetensors'
-// save_file, torch.save), unless a full copy is gathered on the device first.
-func (j *job) save() {
-	j.span(account.PhaseSave, 0, func() {
-		p := requested(copyFormula)
-		term := j.term(account.TermGathered, account.CategoryTemporary, p)
-		if j.train.Save == nil || j.train.Save.Copy == dtype.Unknown {
-			j.here(term, account.Zero("tensors go to main memory one by one", p))
-			return
-		}
-		var copies []uint32
-		for _, t := range j.held {
-			if t.role.Category() == account.CategoryParameter {
-				copies = append(copies, j.born(term, t.in(j.train.Save.Copy)))
-			}
-		}
-		j.free(copies...)
-	})
-}
-
 // merge adds the adapter to the weights that it is on, one module at a time: the
 // product of its matrices, then the product times its scale; beside them, where
 // the weight is packed, the unpacked weight and the sum (merge of

@@ -159,7 +159,7 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 		s.let(&s.last)
 	}
 	u.reduced = false
-	if out == (torch.Tensor{}) || !out.RequiresGrad() { // no operators run
+	if !out.Defined() || !out.RequiresGrad() { // no operators run, or nothing is trained
 		return
 	}
 	index := len(s.passed)

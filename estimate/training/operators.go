@@ -16,6 +16,7 @@ import (
 type operators struct {
 	m     *torch.Machine
 	net   *modules.Net
+	base  *model.Model // as if nothing of it were packed: what the net's parameters are of
 	batch modules.Batch
 	loss  torch.Tensor // the loop's name for it, which lives until it is bound again
 	// outputs are all that a forward pass returned, where the loop has a name for it.
@@ -56,7 +57,7 @@ func (j *job) program() error {
 		return err
 	}
 	h := j.holding()
-	j.ops = &operators{m: j.machine, beforeLoss: func() {}}
+	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,

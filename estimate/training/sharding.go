@@ -8,6 +8,7 @@ import (
 	"floodmark/estimate/eager/modules"
 	"floodmark/estimate/outside"
 	"floodmark/internal/torch"
+	"floodmark/model"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
@@ -98,8 +99,12 @@ func (s sharing) offloads(o workload.OffloadedState) bool { return slices.Contai
 
 // unshared is why a sharding has no rules here; empty where it has.
 func (s *sharing) unshared() string {
-	if s != nil && s.Kind == workload.Distributed {
+	switch {
+	case s == nil:
+	case s.Kind == workload.Distributed:
 		return "Megatron's distributed optimizer is not modelled by this engine"
+	case s.offloads(workload.OffloadActivations):
+		return "what of the activations is in main memory, and when, is not modelled"
 	}
 	return ""
 }
@@ -165,13 +170,14 @@ func (j *job) pieces() []*piece {
 		}
 		return list
 	}
+	stored := j.holding().stored
 	for i, p := range j.ops.net.Parameters() {
 		own := *j.held[i]
-		own.format, own.part = j.storedFormat(p), p.Part
+		own.format, own.part = j.storedFormat(p, stored), p.Part
 		add(&own)
 	}
 	for _, p := range j.ops.net.PackedWeights() {
-		t := j.in.Model.Tensors[p.Of[0]]
+		t := j.ops.base.Tensors[p.Of[0]]
 		own := newParameter(t.Name, t.Role, p.Shape(), dtype.U8, j.weightsTerm(account.CategoryParameter))
 		own.tensor, own.packed, own.part = p.Tensor, true, p.Part
 		add(own)
@@ -180,11 +186,11 @@ func (j *job) pieces() []*piece {
 }
 
 // storedFormat is the format in which ranks hold their parts of a parameter.
-func (j *job) storedFormat(p modules.Parameter) dtype.Format {
+func (j *job) storedFormat(p modules.Parameter, stored map[string]model.Tensor) dtype.Format {
 	if len(p.Of) == 0 {
 		return j.adapterFormat()
 	}
-	t := j.in.Model.Tensors[p.Of[0]]
+	t := stored[j.ops.base.Tensors[p.Of[0]].Name]
 	switch {
 	case j.casts(t):
 		return dtype.F32

@@ -1,12 +1,18 @@
 package training_test
 
 import (
+	"context"
 	"testing"
 
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/estimate"
+	"floodmark/estimate/training"
 	"floodmark/fit"
 	"floodmark/internal/checklist"
+	"floodmark/model"
+	"floodmark/parallel"
+	"floodmark/replay"
 	"floodmark/workload"
 )
 
@@ -162,4 +168,119 @@ func TestGatheredInAnotherFormat(t *testing.T) {
 	if got := bytesOf(a, loss, account.TermGatheredParameters); got != 2*(tableElements+layerElements) {
 		t.Errorf("gathered are %d bytes, want %d", got, 2*(tableElements+layerElements))
 	}
+}
+
+// Where operators are not predicted, states and what is gathered are counted all
+// the same, and activations are unknown.
+func TestShardingWithoutOperators(t *testing.T) {
+	m := llama(t)
+	for _, kind := range workload.ShardingKinds() {
+		for _, offload := range [][]workload.OffloadedState{nil, {workload.OffloadOptimizer}, {workload.OffloadParameters}, {workload.OffloadActivations}} {
+			s := workload.Sharding{Kind: kind, Offload: offload}
+			if s.Check() != nil {
+				continue
+			}
+			w := sharded(t, mixed, s, 3)
+			w.Features = []workload.Feature{workload.TorchCompile}
+			a := accountOf(t, m, w)
+			p := phase(t, a, account.PhaseOptimizerStep, 2)
+			if kind == workload.FSDP2 && offload == nil {
+				if got := bytesOf(a, p, account.TermOptimizerState); got < 8*parameters/3 {
+					t.Errorf("moments are %d bytes", got)
+				}
+				forward := phase(t, a, account.PhaseForward, 2)
+				if got := bytesOf(a, forward, account.TermGatheredParameters); got < 2*(tableElements+layerElements) {
+					t.Errorf("%d bytes are gathered in forward", got)
+				}
+				if held(a, forward, account.TermActivations).Known() {
+					t.Error("activations are known")
+				}
+			}
+		}
+	}
+}
+
+// An adapter on a packed base: words are divided, scales are on every rank, and
+// what is trained is the adapter alone.
+func TestShardedAdapter(t *testing.T) {
+	m := llama(t)
+	packed, err := m.WithFormat("nf4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []workload.ShardingKind{workload.DDP, workload.FSDP1, workload.FSDP2, workload.ZeRO2, workload.ZeRO3} {
+		w := sharded(t, "bf16-params", workload.Sharding{Kind: kind}, 2)
+		tune(t, packed, &w, workload.Tuning{Kind: "lora", Rank: 64, Targets: []string{"all-linear"}})
+		alone := w
+		alone.Mesh = workload.Single()
+		one, two := accountOf(t, packed, alone), accountOf(t, packed, w)
+		load, whole := phase(t, two, account.PhaseModelLoad, 0), phase(t, one, account.PhaseModelLoad, 0)
+		if kind != workload.ZeRO3 && bytesOf(two, load, account.TermQuantisationMetadata) != bytesOf(one, whole, account.TermQuantisationMetadata) {
+			t.Errorf("%s: a rank holds %d bytes of scales, want all %d", kind, bytesOf(two, load, account.TermQuantisationMetadata), bytesOf(one, whole, account.TermQuantisationMetadata))
+		}
+		if kind == workload.FSDP2 || kind == workload.FSDP1 {
+			got, want := bytesOf(two, load, account.TermWeights), (bytesOf(one, whole, account.TermWeights)+bytesOf(one, whole, account.TermAdapters))/2
+			if got < want || got > want+4096 {
+				t.Errorf("%s: a rank holds %d bytes of weights, want %d", kind, got, want)
+			}
+		}
+	}
+}
+
+// A full copy that is gathered at save stands on the ranks that keep it; on the
+// others a unit of it at a time; in main memory where it is put together there.
+func TestSaveGathers(t *testing.T) {
+	m := llama(t)
+	const unit = int64(4 * tableElements)
+	for _, c := range []struct {
+		kind             workload.ShardingKind
+		on               workload.SaveOn
+		offload          bool
+		rank             int
+		device, mainMemo int64
+	}{
+		{workload.FSDP1, "", false, 0, 4 * parameters, 0},
+		{workload.FSDP2, workload.OnRankZero, false, 0, 4 * parameters, 0},
+		{workload.FSDP2, workload.OnRankZero, false, 3, unit, 0},
+		{workload.FSDP2, workload.OnRankZero, true, 0, unit, 4 * parameters},
+		{workload.FSDP2, workload.OnRankZero, true, 3, unit, 0},
+		{workload.ZeRO3, workload.OnRankZero, false, 0, unit, 4 * parameters},
+		{workload.FSDP2, workload.InParts, false, 0, 0, 0},
+		{workload.DDP, workload.OnRankZero, false, 3, 0, 0},
+		{workload.ZeRO2, workload.OnRankZero, false, 0, 4 * parameters, 0},
+	} {
+		w := sharded(t, mixed, workload.Sharding{Kind: c.kind}, 4)
+		w.Training.Save = &workload.Save{Copy: dtype.F32, On: c.on, Offload: c.offload}
+		a := accountOfRank(t, m, w, c.rank)
+		p := phase(t, a, account.PhaseSave, 0)
+		if got := bytesOf(a, p, account.TermGathered); got != c.device {
+			t.Errorf("%s %s offload %v, rank %d: %d bytes on the device, want %d", c.kind, c.on, c.offload, c.rank, got, c.device)
+		}
+		if got, _ := fit.HostNeed([]account.Account{a}, p.ID); got.Low() != c.mainMemo {
+			t.Errorf("%s %s offload %v, rank %d: %d bytes in main memory, want %d", c.kind, c.on, c.offload, c.rank, got.Low(), c.mainMemo)
+		}
+	}
+}
+
+// accountOfRank is the account of one rank by itself.
+func accountOfRank(t testing.TB, m *model.Model, w workload.Workload, rank int) account.Account {
+	t.Helper()
+	held, err := m.WithFormat(workload.FormatName(w.Precision.Parameters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, err := parallel.Plan(held, w.Mesh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans[0].Ranks = []int{rank}
+	r, err := training.Engine{}.Estimate(context.Background(), estimate.Input{Model: held, Plan: plans[0], Workload: &w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := replay.Simulate(context.Background(), r.Timeline, replay.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replay.Account(r.Timeline, run, account.Calculated)
 }

@@ -115,6 +115,11 @@ func (j *job) check() error {
 	if j.train.Optimizer.Name == "" {
 		return refuse("the workload does not say which optimizer it trains with: %s", strings.Join(workload.Optimizers(), ", "))
 	}
+	if s := j.train.Sharding; s != nil {
+		if err := s.Check(); err != nil {
+			return refuse("the sharding %v", err)
+		}
+	}
 	if missing := j.in.Workload.Precision.Undeclared(j.train.Optimizer.Moments()); j.train.Tuning == nil && len(missing) > 0 {
 		return refuse("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])
 	}

@@ -50,7 +50,7 @@ func (s *session) beside(cmd *cobra.Command, o *besideOptions, args []string, ev
 		e, err := estimateIn(o.against)
 		return evidence, e, err
 	}
-	work := workOptions{cardOptions: cardOptions{gpu: o.gpu, capacity: o.capacity}, engine: o.engine, layout: layoutOptions{1, 1, 1, 1}}
+	work := workOptions{cardOptions: cardOptions{gpu: o.gpu, capacity: o.capacity}, engine: o.engine, layout: layoutOptions{1, 1, 1, 1, 1}}
 	request, err := s.request(cmd, &work, o.against)
 	if err != nil {
 		return nil, nil, err

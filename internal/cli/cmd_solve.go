@@ -17,6 +17,7 @@ import (
 func newSolve(s *session) *cobra.Command {
 	var o workOptions
 	var room, grid string
+	var parts partitionOptions
 	cmd := &cobra.Command{
 		Use:   "solve [FIELD] MODEL",
 		Short: "The largest context, generated or sequences that still fits, or the fewest cards",
@@ -29,6 +30,9 @@ fewest ranks that fit.
 With --cache-room it counts how many whole payloads of one sequence a room on the
 limiting rank holds, and what is left of it.
 
+Where FIELD is partitions, it is the fewest even parts of what training keeps of each
+parameter (--layout) that are within --state-budget: a bound of capacity alone.
+
 With --card all it answers for every card of the catalogue.
 
 With --matrix and no FIELD it answers for every combination of two of them, in
@@ -36,6 +40,7 @@ doubling steps.`,
 		Example: `  floodmark solve context ./Llama-3.1-70B --generated 1024 --sequences 32 --tensor-parallel 8 --gpu h100
   floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB
   floodmark solve sequences llama-3.1-8b --context 8192 --generated 1024 --card all
+  floodmark solve partitions --parameters 70600000000 --layout 2+2+4+4+4 --state-budget 64GB
   floodmark solve gpus ./Llama-3.1-70B --context 8192 --generated 1024 --sequences 32 --gpu h100
   floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
 		Args: takesCommand(1, 2, "a field and a model"),
@@ -43,11 +48,21 @@ doubling steps.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return []string{"context", "generated", "sequences", "tensor_parallel", "pipeline_parallel", "gpus"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"context", "generated", "sequences", "tensor_parallel", "pipeline_parallel", "gpus", partitionsField}, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
 				return err
+			}
+			if args[0] == partitionsField {
+				document, err := s.partitions(cmd, &parts, args[1:])
+				if err != nil {
+					return err
+				}
+				return s.answer(document)
+			}
+			if parts != (partitionOptions{}) {
+				return &usageError{err: errors.New("--layout, --state-budget and --parameters go with solve partitions")}
 			}
 			solved, err := s.solve(cmd, &o, room, grid, args)
 			if err != nil {
@@ -61,6 +76,7 @@ doubling steps.`,
 		},
 	}
 	o.addFlags(cmd)
+	parts.addFlags(cmd.Flags())
 	textFlag(cmd.Flags(), &room, "cache-room", "`bytes` for the cache on the limiting rank, after everything else (38GiB)")
 	textFlag(cmd.Flags(), &grid, "matrix", "every combination of two `dimensions` (context=8Ki..128Ki,sequences=1..64)")
 	return cmd

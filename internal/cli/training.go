@@ -23,6 +23,7 @@ type trainOptions struct {
 	evalBatch, evalBatches, evalSteps, logits, saveAs string
 	phases                                            []string
 	resume, zeroGrad                                  string
+	sharding                                          shardingOptions
 }
 
 func (o *trainOptions) addFlags(cmd *cobra.Command) {
@@ -49,6 +50,7 @@ func (o *trainOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.logits, "eval-logits", "element `format` of the predictions that are kept")
 	textFlag(f, &o.saveAs, "save-copy", "`format` of a full copy of the parameters that a checkpoint gathers on the device")
 	textFlag(f, &o.resume, "resume", "where a checkpoint's optimizer states are read to first: `host` or device")
+	o.sharding.addFlags(f)
 	textsFlag(f, &o.phases, "phase", "a `phase` that the job has beside its steps: evaluation, generate, save, merge, export, resume; may be given several times")
 }
 
@@ -61,7 +63,7 @@ func (o *trainOptions) given(f *pflag.FlagSet) bool {
 			return true
 		}
 	}
-	return false
+	return o.sharding.given(f)
 }
 
 // apply puts the flags of training over a workload.
@@ -80,7 +82,7 @@ func (o *trainOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 		t = *w.Training
 	}
 	w.Training = &t
-	for _, apply := range []func(*workload.Workload, *workload.Train) error{o.formats, o.loop, o.adapter, o.around} {
+	for _, apply := range []func(*workload.Workload, *workload.Train) error{o.formats, o.loop, o.adapter, o.around, o.sharding.apply} {
 		if err := apply(w, &t); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type workOptions struct {
 }
 
 type layoutOptions struct {
-	tensor, pipeline, data, expert int
+	tensor, pipeline, data, expert, context int
 }
 
 func (o *workOptions) addFlags(cmd *cobra.Command) {
@@ -58,10 +58,11 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 }
 
 func (o *layoutOptions) addFlags(f *pflag.FlagSet) {
-	*o = layoutOptions{tensor: 1, pipeline: 1, data: 1, expert: 1}
+	*o = layoutOptions{tensor: 1, pipeline: 1, data: 1, expert: 1, context: 1}
 	numberFlag(f, &o.tensor, "tensor-parallel", "`ranks` that share each layer")
 	numberFlag(f, &o.pipeline, "pipeline-parallel", "`stages` that share the layers")
 	numberFlag(f, &o.data, "data-parallel", "`replicas` of the whole")
+	numberFlag(f, &o.context, "context-parallel", "`ranks` that share the positions of each sequence, in training")
 	numberFlag(f, &o.expert, "expert-parallel", "`ranks` that share the experts of a layer")
 }
 
@@ -254,6 +255,7 @@ func (o *layoutOptions) apply(f *pflag.FlagSet, m *workload.Mesh) error {
 	}{
 		{"tensor-parallel", o.tensor, &m.TensorParallel}, {"pipeline-parallel", o.pipeline, &m.PipelineParallel},
 		{"data-parallel", o.data, &m.DataParallel}, {"expert-parallel", o.expert, &m.ExpertParallel},
+		{"context-parallel", o.context, &m.ContextParallel},
 	} {
 		if f.Changed(d.flag) {
 			*d.into = d.value

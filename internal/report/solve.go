@@ -14,6 +14,10 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 		matrix(b, d, s)
 		return
 	}
+	if solution.Partitions != nil {
+		partitions(b, d, s)
+		return
+	}
 	if solution.Window != nil {
 		window(b, d, s)
 		return

@@ -80,7 +80,7 @@ func (m *Machine) eased(i *impl, to dtype.Format) *impl {
 	if to == dtype.Unknown || i.dtype == to || !isFloat(i.dtype) || i.dtype == dtype.F64 {
 		return retain(i)
 	}
-	cacheable := to == m.casts.format && i.dtype == dtype.F32 && i.requiresGrad && i.leaf() && i.base == nil &&
+	cacheable := to == m.casts.format && i.dtype == dtype.F32 && i.requiresGrad && i.leaf() && i.base == nil && !i.flat &&
 		(m.inference == 0 || m.release.cachesInInferenceMode())
 	if !cacheable {
 		return m.toCopy(i, to)

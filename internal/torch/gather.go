@@ -42,7 +42,7 @@ func (m *Machine) Together(bytes int64, list ...Tensor) {
 	s.refs = int32(len(list))
 	for _, t := range list {
 		m.free(t.storage)
-		t.storage = s
+		t.storage, t.flat = s, true
 	}
 }
 

@@ -37,6 +37,7 @@ type impl struct {
 	dtype        dtype.Format
 	requiresGrad bool
 	reduced      bool // its gradient goes into a buffer at once
+	flat         bool // a view of a flat parameter, which autocast casts anew for every use
 	size, stride [maxDims]int64
 
 	storage *storage
