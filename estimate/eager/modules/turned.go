@@ -14,20 +14,20 @@ type turned struct {
 }
 
 // beforeOrAfter makes such an adapter for a layer of [out, in].
-func (n *Net) beforeOrAfter(a Adapter, shape []int64) *turned {
+func (n *Net) beforeOrAfter(a Adapter, w Weight, shape []int64) *turned {
 	t := &turned{Adapter: a}
 	out, in := shape[0], shape[1]
 	switch {
 	case a.Kind == Rotation:
 		t.block = in / a.Rank
 		pairs := t.block * (t.block - 1) / 2
-		t.weight = n.m.Adapter(a.Format, a.Rank, pairs)
+		t.weight = n.beside(w, a.Format, a.Rank, pairs)
 		n.m.Buffer(dtype.I64, pairs) // rows
 		n.m.Buffer(dtype.I64, pairs) // columns
 	case a.Input:
-		t.weight = n.m.Adapter(a.Format, 1, in)
+		t.weight = n.beside(w, a.Format, 1, in)
 	default:
-		t.weight = n.m.Adapter(a.Format, out, 1)
+		t.weight = n.beside(w, a.Format, out, 1)
 	}
 	n.parameters = append(n.parameters, Parameter{Tensor: t.weight, Trained: true})
 	return t

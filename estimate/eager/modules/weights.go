@@ -131,7 +131,7 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 			if a.Kind == LowRank {
 				l.adapter = n.lowRank(a, w, n.asLinear(t, shape))
 			} else {
-				l.turned = n.beforeOrAfter(a, n.asLinear(t, shape))
+				l.turned = n.beforeOrAfter(a, w, n.asLinear(t, shape))
 			}
 		}
 	}
