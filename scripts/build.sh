@@ -5,17 +5,17 @@
 #
 # Two settings keep it small, and change nothing that it says. HTTP/2 is left out:
 # the hub is asked by HTTP/1.1. And functions are inlined only where the time goes,
-# in the allocator, the readers of long files and the machine of operators; what
-# inlining adds elsewhere, in the modules of go.mod and in the network of the
-# standard library too, is a megabyte and a half.
+# in the allocator and the readers of long files; what inlining adds elsewhere, in
+# the modules of go.mod and in what the standard library has for networks and texts
+# too, is two megabytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 tag=${2:-}
 edge=()
-for cold in floodmark github.com net crypto vendor html regexp text mime golang.org; do
-	edge+=("-gcflags=$cold/...=-l")
+for cold in floodmark github.com vendor net crypto encoding/json encoding/asn1 html text mime golang.org fmt log reflect regexp; do
+	edge+=("-gcflags=$cold=-l" "-gcflags=$cold/...=-l")
 done
-for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors internal/torch estimate/eager/modules; do
+for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors; do
 	edge+=("-gcflags=floodmark/$hot=")
 done
 CGO_ENABLED=0 go build -tags "nethttpomithttp2,$tag" -buildvcs=false -trimpath -ldflags '-s -w' "${edge[@]}" -o "$out" ./cmd/floodmark
