@@ -227,6 +227,8 @@ func (p *Prediction) values(field string) []string {
 	switch {
 	case field == weightsSetting && w.Training != nil && w.Operation != workload.Evaluation && w.Operation != workload.Export:
 		// what is trained takes gradients, and of what is frozen base_format says it
+	case field == weightsSetting && scores:
+		return []string{"q8_0", "q4_k_m"}
 	case field == weightsSetting:
 		return []string{"int8", "int4"}
 	case field == cacheFormatSetting && (w.Precision.Cache == dtype.Unknown || wide(w.Precision.Cache)):

@@ -106,6 +106,7 @@ type Budget struct {
 	OneKind        bool    // windows are given the whole length (no hybrid cache manager)
 	PrefixCaching  *bool
 	ChargeGraphs   *bool  // estimated graphs come off the cache
+	PackedLatent   bool   // compressed vectors in FP8 with scales of their own, the rotary part in 16 bits (fp8_ds_mla)
 	DecodeContext  int    // ranks of tensor parallelism that share the positions (DCP)
 	Speculative    int64  // tokens guessed in one step
 	Drafter        string // a model beside that guesses; empty for none or the model's own layers

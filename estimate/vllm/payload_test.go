@@ -7,6 +7,8 @@ import (
 
 	"floodmark/dtype"
 	"floodmark/estimate"
+	"floodmark/estimate/state"
+	"floodmark/model"
 	"floodmark/workload"
 )
 
@@ -34,4 +36,37 @@ func TestPayload(t *testing.T) {
 		}
 	}
 	t.Error("payload and reservation are not told")
+}
+
+// Where layers choose what they attend to, a cache of 8 bits has a layout of its
+// own, 656 bytes a position and layer beside 132 of the indexer; elsewhere it has
+// where it is asked for.
+func TestPackedLatent(t *testing.T) {
+	latent := model.LatentAttention{QueryHeads: 64, KVRank: 512, NopeDim: 128, RopeDim: 64, ValueDim: 128}
+	sparse := latent
+	sparse.Indexer = &model.Indexer{Heads: 32, KeyDim: 128, TopK: 2048}
+	for _, c := range []struct {
+		mixer  model.Mixer
+		cache  dtype.Format
+		packed bool
+		want   int64
+	}{
+		{sparse, dtype.F8E4M3, false, 656 + 132},
+		{sparse, dtype.Unknown, false, 1152 + 132},
+		{latent, dtype.F8E4M3, false, 576},
+		{latent, dtype.F8E4M3, true, 656},
+	} {
+		m := &model.Model{Stacks: []model.Stack{{Kind: model.Decoder, Width: 64, Layers: []model.Layer{{Mixers: []model.Mixer{c.mixer}}}}}}
+		w := &workload.Workload{Mesh: workload.Single(), Precision: workload.Precision{Compute: dtype.BF16, Cache: c.cache},
+			Serving: &workload.Serving{MaxLength: 128, Budget: &workload.Budget{PackedLatent: c.packed}}}
+		plans, err := Rules(w).Plan(m, w.Mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := estimate.Input{Model: m, Plan: plans[0], Workload: w}
+		o := resolve(in)
+		if got := state.PerPosition(m, plans[0], o.cacheOptions(in)).Low(); got != c.want {
+			t.Errorf("%+v: %d bytes a position, want %d", c, got, c.want)
+		}
+	}
 }

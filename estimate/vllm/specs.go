@@ -1,8 +1,11 @@
 package vllm
 
 import (
+	"slices"
+
 	"floodmark/account"
 	"floodmark/bytesize"
+	"floodmark/dtype"
 	"floodmark/estimate"
 	"floodmark/estimate/state"
 	"floodmark/model"
@@ -30,10 +33,28 @@ type spec struct {
 	page     int64 // bytes of one block in one layer
 }
 
-// cacheOptions are how this engine keeps what it caches.
+// cacheOptions are how this engine keeps what it caches. Where layers choose what
+// they attend to, 8 bits mean a layout of its own
+// (DeepseekV32ForCausalLM of vllm/model_executor/models/config.py). Worked number:
+// 656 bytes a position and layer, and 132 of the indexer.
 func (o *options) cacheOptions(in estimate.Input) state.Options {
 	s := state.Options{Compute: o.compute, Keys: in.Workload.Precision.Cache}
+	if o.PackedLatent || s.Keys == dtype.F8E4M3 && chooses(in.Model) {
+		s.Layout = state.FP8Latent
+	}
 	return s
+}
+
+// chooses reports latent attention with an indexer.
+func chooses(m *model.Model) bool {
+	return slices.ContainsFunc(m.Stacks, func(s model.Stack) bool {
+		return slices.ContainsFunc(s.Layers, func(l model.Layer) bool {
+			return slices.ContainsFunc(l.Mixers, func(x model.Mixer) bool {
+				a, is := x.(model.LatentAttention)
+				return is && a.Indexer != nil
+			})
+		})
+	})
 }
 
 // specs is the cache of each layer of a plan that has one, in the order of

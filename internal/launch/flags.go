@@ -135,7 +135,7 @@ func choices() []flag {
 			switch {
 			case value == "auto":
 			case value == "fp8_ds_mla":
-				a.unmodelled("--kv-cache-dtype", "the layout fp8_ds_mla is not read from a command yet")
+				a.precision.Cache, a.budget.PackedLatent = dtype.F8E4M3, true
 			case strings.HasPrefix(value, "fp8"), value == "int8":
 				a.precision.Cache = dtype.F8E4M3
 			default:

@@ -61,6 +61,9 @@ func TestParse(t *testing.T) {
 			return c.Workload.Engine.Name == "llama.cpp" && c.Workload.Features[0] == workload.NoFlashAttention && c.Workload.Serving.MaxLength == 8192
 		}},
 		{"what it leaves in main memory is not modelled", "llama-server -m m.gguf -ngl 20 -ot exps=CPU --mmproj p.gguf -md d.gguf -np 1", func(c *Command) bool { return len(c.Workload.Open) == 4 }},
+		{"compressed vectors in 8 bits", "vllm serve m --kv-cache-dtype fp8_ds_mla", func(c *Command) bool {
+			return c.Workload.Serving.Budget.PackedLatent && c.Workload.Precision.Cache == dtype.F8E4M3 && len(c.Workload.Open) == 0
+		}},
 		{"the same model twice", "vllm serve org/Model --model org/Model", func(c *Command) bool { return c.Model == "org/Model" }},
 		{"no images", `vllm serve m --limit-mm-per-prompt {"image":0,"video":0}`, func(c *Command) bool {
 			n := c.Workload.Serving.Budget.MediaItems
