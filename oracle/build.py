@@ -28,10 +28,15 @@ OPTIMIZERS = {
 }
 
 
+def read(path):
+    """The fields of a configuration."""
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
 def model(path, options):
     """The module that the file's `architectures` names, on random weights."""
-    with open(path, encoding="utf-8") as f:
-        fields = json.load(f)
+    fields = read(path)
     name = fields["architectures"][0]
     kind = fields.pop("model_type")
     config = transformers.AutoConfig.for_model(kind, **fields)

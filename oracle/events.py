@@ -12,7 +12,7 @@ from torch._C._profiler import _EventType
 
 MARK = "phase:"
 NUMBER_BYTES = 8  # a Python number beside a tensor becomes a tensor of one element
-CONVOLUTIONS = {"convolution", "convolution_backward"}
+ONEDNN = {"convolution", "convolution_backward", "mm", "addmm", "bmm"}
 COPY_BUFFER = 60 * 60  # elements of the buffer through which the CPU copies a transposed matrix
 
 
@@ -106,9 +106,9 @@ def copy_buffer(block):
 
 
 def scratch(block):
-    """Born and dead in a convolution: what oneDNN reorders, where CUDA has cuDNN."""
+    """Born and dead in a convolution, or a product in 16 bits: what oneDNN reorders."""
     ops, end = block.operators(), getattr(block, "end", ())
-    return any(n.name.removeprefix("aten::") in CONVOLUTIONS and n in end for n in ops)
+    return any(n.name.removeprefix("aten::") in ONEDNN and n in end for n in ops)
 
 
 def recorder(block):

@@ -15,6 +15,16 @@ import events
 import facts
 
 
+def torchtune():
+    import torchtune_recipe
+
+    return torchtune_recipe
+
+
+# Software with modules and a loop of its own, by the name that --engine takes.
+RECIPES = {"torchtune": torchtune}
+
+
 def arguments(words):
     p = argparse.ArgumentParser(prog="oracle/run", description="Records what a model allocates on the CPU.")
     p.add_argument("config", help="a config.json")
@@ -36,6 +46,9 @@ def arguments(words):
     p.add_argument("--mask", action="store_true", help="pass an attention mask of ones")
     p.add_argument("--keep-outputs", action="store_true", help="the loop has a name for the outputs, as scripts have and Trainer has not")
     p.add_argument("--steps", type=int, default=2)
+    p.add_argument("--software", choices=["transformers", *RECIPES], default="transformers", help="whose modules and loop these are")
+    p.add_argument("--loss", choices=["plain", "chunked"], default="plain", help="of software that has both")
+    p.add_argument("--positions", action="store_true", help="pass the positions of a packed sequence")
     p.add_argument("--out", help="add the facts to this file (.gz: compressed); else a summary is printed")
     p.add_argument("--trace", action="store_true", help="print every event with its line of Python")
     options = p.parse_args(words)
@@ -43,15 +56,15 @@ def arguments(words):
     return options
 
 
-def train(made, call, optimizer, options):
-    """Training as transformers' Trainer does it: of the outputs the loss alone lives on, unless the loop keeps them."""
+def train(made, run, optimizer, options):
+    """Steps of training. Gradients go after the update; the loss lives until the next, and the outputs where the loop keeps them."""
     for step in range(1, options.steps + 1):
         with record_function(f"{events.MARK}forward {step}"):
             if options.keep_outputs:
-                outputs = made(**call)
+                outputs = run()
                 loss = outputs.loss
             else:
-                loss = made(**call).loss
+                loss = run()
         with record_function(f"{events.MARK}backward {step}"):
             loss.backward()
         with record_function(f"{events.MARK}optimizer_step {step}"):
@@ -68,11 +81,22 @@ def evaluate(made, call):
     return outputs
 
 
-def recorded(made, call, optimizer, options):
+def forward(made, call, recipe, options):
+    """The forward with its loss. Of the outputs of transformers the loss alone lives on,
+    as in its Trainer, unless the loop keeps them."""
+    if recipe:
+        return recipe.Loop(made, call, options).loss
+    if options.keep_outputs:
+        return lambda: made(**call)
+    return lambda: made(**call).loss
+
+
+def recorded(made, call, optimizer, options, recipe=None):
     """The profile of the program, from after the model is there."""
+    run = forward(made, call, recipe, options) if options.operation == "training" else None
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
         if options.operation == "training":
-            train(made, call, optimizer, options)
+            train(made, run, optimizer, options)
         else:
             kept = evaluate(made, call)
         with record_function(f"{events.MARK}end 0"):
@@ -85,9 +109,9 @@ def storage_of(t):
     return t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage().untyped()
 
 
-def saved(made, call):
-    """What the graph keeps for backward, by node and name, parameters aside."""
-    loss = made(**call).loss
+def saved(made, loss):
+    """What the graph of a loss keeps for backward, by node and name, parameters aside."""
+    loss = getattr(loss, "loss", loss)  # outputs, where the loop keeps them
     own = {storage_of(t).data_ptr() for t in [*made.parameters(), *made.buffers()]}
     total, seen, todo, storages = {}, set(), [loss.grad_fn], set()
     while todo:
@@ -129,17 +153,23 @@ def start(made, call):
 def main(words):
     options = arguments(words)
     torch.manual_seed(0)
-    made = build.model(options.config, options)
-    call = build.inputs(made, options)
+    recipe = RECIPES[options.software]() if options.software in RECIPES else None
+    if recipe:
+        fields = build.read(options.config)
+        made, call = recipe.model(fields, options, build.FORMATS[options.dtype]), recipe.inputs(fields, options)
+    else:
+        made = build.model(options.config, options)
+        call = build.inputs(made, options)
     optimizer = build.optimizer(made, options)
     levels = start(made, call)
-    p = recorded(made, call, optimizer, options)
+    p = recorded(made, call, optimizer, options, recipe)
     kept, taken = events.normalise(events.read(p))
     del p
     made.zero_grad(set_to_none=True)
-    keeps = saved(made, call) if options.operation == "training" else {}
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    if options.adapter != "none":
+    keeps = saved(made, forward(made, call, recipe, options)()) if options.operation == "training" else {}
+    versions = {"torch": torch.__version__}
+    versions |= {options.software: recipe.version() if recipe else transformers.__version__}
+    if options.adapter != "none" and not recipe:
         import peft
 
         versions["peft"] = peft.__version__

@@ -71,6 +71,8 @@ type trainingYAML struct {
 	ZeroGrad       string          `yaml:"zero_grad"`
 	Checkpointing  string          `yaml:"checkpointing"`
 	Attention      string          `yaml:"attention"`
+	Packed         bool            `yaml:"packed"`
+	Loss           string          `yaml:"loss"`
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
 	KeepOutputs    bool            `yaml:"keep_outputs"`
@@ -125,6 +127,8 @@ func (c *checker) training(d trainingYAML) *Train {
 		Accumulation: c.atLeast("training.accumulation", d.Accumulation, 0),
 		InBackward:   d.InBackward,
 		KeepsOutputs: d.KeepOutputs,
+		Packed:       d.Packed,
+		Loss:         choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
 		Attention:    choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
 		Resume:       choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
 	}

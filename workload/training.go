@@ -23,6 +23,12 @@ type Train struct {
 	// which then lives until the next one has returned: the logits, and the cache
 	// that a model fills unless it is told not to. Trainer of transformers has none.
 	KeepsOutputs bool
+	// Packed says that sequences are packed into one another up to the context, with
+	// positions of their own.
+	Packed bool
+	// Loss is how the loss is computed, of software that has a choice; empty for what
+	// its configurations have.
+	Loss         Loss
 	Accumulation int64 // micro-batches of one step; 0 and 1 are one
 	// InBackward says that each parameter is updated as soon as its gradient is
 	// there, and its gradient freed (optimizer_in_backward).
@@ -57,6 +63,14 @@ func (w *Workload) ComputeFormat(own dtype.Format) dtype.Format {
 	}
 	return own
 }
+
+// Loss is how the loss of a step is computed.
+type Loss string
+
+const (
+	PlainLoss   Loss = "plain"   // of all logits at once
+	ChunkedLoss Loss = "chunked" // head and loss in parts of the sequence
+)
 
 // GradientReset is what stands in a parameter's .grad between steps.
 type GradientReset string

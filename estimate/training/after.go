@@ -110,6 +110,9 @@ func (j *job) adapterFormat() dtype.Format {
 	if f := j.train.Tuning.Format; f != dtype.Unknown {
 		return f
 	}
+	if j.hasOwn() {
+		return j.compute() // it makes adapters as it makes the model
+	}
 	return dtype.F32
 }
 

@@ -29,7 +29,11 @@ type operators struct {
 func (j *job) newMachine() *torch.Machine {
 	release, _ := torch.ParseRelease(j.in.Workload.Engine.Version) // the newest where none is said
 	if name := j.in.Workload.Engine.Name; name != "" && name != "eager" && name != "pytorch" {
-		release, _ = torch.ParseRelease(j.in.Workload.Engine.PyTorch) // the version is that of another program
+		own, version := j.software()
+		release = own.Torch(version) // the version is that of another program
+		if said, err := torch.ParseRelease(j.in.Workload.Engine.PyTorch); err == nil {
+			release = said
+		}
 	}
 	return torch.New(torch.Options{Device: j.device(), Release: release, Provenance: requested(operatorFormula)})
 }
@@ -57,17 +61,19 @@ func (j *job) program() error {
 		return err
 	}
 	h := j.holding()
+	own, release := j.software()
+	recomputes := j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing
 	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
-		Checkpointing: j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing,
-		Segment:       j.train.Checkpointing.Every,
-		Cache:         j.train.KeepsOutputs && j.train.Checkpointing.Kind != workload.FullCheckpointing && j.train.Checkpointing.Kind != workload.EveryCheckpointing,
-		Earlier:       j.earlierProgram(),
-		Reentrant:     j.earlier(), // what gradient_checkpointing_enable chose before release 5
+		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every,
+		Software: own, Release: release, Loss: j.loss(),
+		Cache:     j.train.KeepsOutputs && !recomputes,
+		Earlier:   j.earlierProgram(),
+		Reentrant: j.earlier(), // what gradient_checkpointing_enable chose before release 5
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
-		InputGrads: j.train.Tuning != nil && (j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing),
+		InputGrads: j.train.Tuning != nil && recomputes && own == modules.Transformers,
 		Weight:     h.weight, Adapter: h.adapter, Around: j.around(),
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
@@ -203,6 +209,13 @@ func (j *job) inputs() {
 	context, _ := j.in.Workload.Dimension(workload.Context)
 	m := j.ops.m
 	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
+	if !j.hasOwn() {
+		return
+	}
+	j.ops.batch.Ignored = m.Input(dtype.I64, batch, 1)
+	if j.train.Packed {
+		j.ops.batch.Positions = m.Input(dtype.I64, batch, context)
+	}
 }
 
 // forward runs the model to its loss.

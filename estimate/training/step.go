@@ -3,7 +3,6 @@ package training
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -77,6 +76,7 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		}
 		j.microSpan(account.PhaseForward, n, micro, j.forward)
 		j.microSpan(account.PhaseBackward, n, micro, func() {
+			j.stepsInBackward(n == 1)
 			j.backward()
 			j.gradientsApart()
 		})
@@ -95,65 +95,6 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		}
 	})
 	j.unpredicted(from, len(j.tl.Phases)-1)
-}
-
-// programsOf is the major release of transformers whose modules have programs.
-const programsOf = 5
-
-// whose is the software whose modules are not those that have programs; empty
-// where they are.
-func (j *job) whose() string {
-	e := j.in.Workload.Engine
-	switch e.Name {
-	case "", "eager", "transformers":
-	default:
-		return e.Name
-	}
-	if j.earlier() && !j.earlierProgram() {
-		return "transformers " + e.Version
-	}
-	if besideCheckpoint(j.in.Model.Type) {
-		return "code beside the checkpoint"
-	}
-	return ""
-}
-
-// earlier reports a release of transformers before the one whose modules have
-// programs.
-func (j *job) earlier() bool {
-	major, _ := j.transformers()
-	return major > 0 && major < programsOf
-}
-
-// earlierProgram reports modules of an earlier release that have a program:
-// encoders of text, to the release that gave all classes one attention.
-func (j *job) earlierProgram() bool {
-	const shared = 48
-	major, minor := j.transformers()
-	stacks := j.in.Model.Stacks
-	return major == 4 && minor < shared && len(stacks) == 1 && stacks[0].Kind == model.Encoder
-}
-
-// transformers is the release of transformers that runs; 0 where none is said.
-func (j *job) transformers() (major, minor int) {
-	if e := j.in.Workload.Engine; e.Name == "transformers" {
-		numbers := strings.SplitN(e.Version, ".", 3)
-		major, _ = strconv.Atoi(numbers[0])
-		if len(numbers) > 1 {
-			minor, _ = strconv.Atoi(numbers[1])
-		}
-	}
-	return major, minor
-}
-
-// besideCheckpoint reports a model_type whose class is no part of transformers:
-// its code lies beside the checkpoint (trust_remote_code).
-func besideCheckpoint(modelType string) bool {
-	switch modelType {
-	case "qwen", "chatglm", "internlm", "internlm2", "baichuan", "xverse", "exaone", "minicpm":
-		return true
-	}
-	return false
 }
 
 // autocast is the copies that torch.autocast keeps of the matrices that require
@@ -182,6 +123,20 @@ func (j *job) gradients(first bool) {
 			j.update([]*parameter{p}, first)
 			j.release(p)
 		}
+	}
+}
+
+// stepsInBackward updates each parameter as soon as its gradient is there, and lets
+// go of the gradient.
+func (j *job) stepsInBackward(first bool) {
+	if !j.train.InBackward {
+		return
+	}
+	for _, p := range j.tuned {
+		j.machine.WhenAccumulated(p.tensor, func() {
+			j.update([]*parameter{p}, first)
+			j.release(p)
+		})
 	}
 }
 
@@ -272,8 +227,8 @@ func (j *job) why() string {
 		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
 	case slices.ContainsFunc(j.in.Model.Tensors, j.packedOtherwise):
 		return "the operators of weights that are packed in this way are not modelled"
-	case j.train.InBackward:
-		return "a step inside backward is not modelled beside operators"
+	case j.train.InBackward && j.in.Plan.Mesh.Ranks() > 1:
+		return "a step inside backward is not modelled beside the operators of several ranks"
 	case j.sharing().unshared() != "":
 		return j.sharing().unshared()
 	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel:

@@ -320,6 +320,8 @@ func TestWhatIsNotModelledIsUnknown(t *testing.T) {
 		{"FP8", func(w *workload.Workload) { w.Features = append(w.Features, workload.FP8Compute) }, "FP8"},
 		{"CUDA graphs", func(w *workload.Workload) { w.Features = append(w.Features, workload.CUDAGraphs) }, "private pool"},
 		{"offloaded weights", func(w *workload.Workload) { w.Features = append(w.Features, workload.WeightOffload) }, "offload"},
+		{"software without a program", func(w *workload.Workload) { w.Engine.Name = "autoawq" }, "the modules of autoawq"},
+		{"a release that nobody can read", func(w *workload.Workload) { w.Engine = workload.Engine{Name: "torchtune", Version: "latest"} }, "is not a release"},
 		{"no lengths", func(w *workload.Workload) { w.Inputs = nil }, "does not say how much is processed"},
 	} {
 		w := work(t, "bf16-params", "adamw", "fused")

@@ -218,3 +218,9 @@ func convolves(x, weight, bias Tensor, stride, padding []int64, groups int64) bo
 	}
 	return true
 }
+
+// classesSecond reports logits [batch, classes, positions] of targets [batch,
+// positions].
+func (i *impl) classesSecond(targets Tensor) bool {
+	return i.dims == 3 && targets.dims == 2 && targets.size[0] == i.size[0] && targets.size[1] == i.size[2]
+}

@@ -74,13 +74,23 @@ func (m *Machine) reduction(op, name string, b backward, x Tensor, keep bool, di
 	}
 	over := overDims(x.impl, dims)
 	m.sites.op = op
+	widened := m.widened(x.impl, f)
 	out := m.reduce(x.impl, over, keep, f)
+	m.drop(widened)
 	if n != nil {
 		n.keepReduced(x.impl, over)
 		n.computes(out)
 	}
 	m.consume(x)
 	return result(out)
+}
+
+// widened is what a CPU copies before it adds up logical values.
+func (m *Machine) widened(x *impl, f dtype.Format) *impl {
+	if !m.device.CPU || x.dtype != dtype.Bool {
+		return nil
+	}
+	return m.empty(f, x.Shape())
 }
 
 // keepReduced remembers the shape before a reduction, and over what it went.

@@ -37,9 +37,10 @@ func (m *Machine) softmax(op, name, back string, x Tensor, f dtype.Format) Tenso
 		n = m.record(name, softmaxBackward, a)
 		n.op = back
 	}
-	c := m.inOrder(a)
 	m.sites.op = op
 	out := m.empty(f, a.Shape())
+	c := m.inOrder(a)
+	m.sites.op = op
 	if n != nil {
 		n.computes(out)
 		m.saveOutput(n, out)
@@ -68,12 +69,19 @@ func softmaxBackward(p *pass) {
 }
 
 // CrossEntropy is cross_entropy with class indices, mean or sum: log_softmax in
-// whole, then nll_loss. Logits have two dimensions.
+// whole, then nll_loss. Logits have two dimensions, or three with the classes in
+// the second: log_softmax and the loss are over [batch, classes, 1, positions]
+// then (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/LossNLL.cpp,
+// nll_loss_nd).
 func (m *Machine) CrossEntropy(logits, targets Tensor) Tensor {
-	if !(given(logits, targets) && logits.dims == 2 && targets.isVector(logits.size[0])) {
+	if !(given(logits, targets) && (logits.dims == 2 && targets.isVector(logits.size[0]) || logits.classesSecond(targets))) {
 		return m.refuse(logits, targets)
 	}
+	planes := logits.dims == 3
 	logs := m.LogSoftmax(logits, dtype.Unknown)
+	if planes {
+		logs = m.Reshape(logs, logs.size[0], logs.size[1], 1, -1)
+	}
 	var n *node
 	if m.wants(logs.impl) {
 		n = m.record("NllLossBackward0", nllBackward, logs.impl)

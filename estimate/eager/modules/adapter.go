@@ -80,6 +80,9 @@ const (
 // (https://github.com/huggingface/peft/blob/v0.17.1/src/peft/tuners/lora/layer.py).
 // A frozen layer keeps no input; A keeps it, and B keeps A's output.
 func (n *Net) adapted(l linear, x torch.Tensor) torch.Tensor {
+	if n.o.Software == Torchtune {
+		return n.torchtuneAdapted(l, x)
+	}
 	m, a := n.m, l.adapter
 	f := m.Module(l.name, &x)
 	result := f.Let(n.base(l, x))

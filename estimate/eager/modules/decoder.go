@@ -13,11 +13,16 @@ type Batch struct {
 	IDs, Labels, Mask torch.Tensor // labels and mask may be None
 	Pixels            torch.Tensor
 	DecoderIDs        torch.Tensor
+	Positions         torch.Tensor // of the tokens in a packed sequence
+	Ignored           torch.Tensor // a label of each sequence that counts for nothing, which a loop keeps
 }
 
 // Loss runs a forward pass with its loss, of whose outputs nothing else lives
-// on, as transformers' Trainer does it.
+// on, as transformers' Trainer does it, or as the loop of other software does.
 func (n *Net) Loss(b Batch) torch.Tensor {
+	if n.o.Software == Torchtune {
+		return n.torchtuneLoss(b)
+	}
 	logits, loss := n.run(b)
 	n.m.Drop(logits)
 	n.DropCache()
@@ -48,6 +53,9 @@ func (n *Net) Release(o Outputs) {
 // Logits runs a forward pass without a loss.
 func (n *Net) Logits(b Batch) torch.Tensor {
 	b.Labels = torch.Tensor{}
+	if n.o.Software == Torchtune {
+		return n.torchtuneLogits(b)[0]
+	}
 	logits, _ := n.run(b)
 	return logits
 }
@@ -75,9 +83,7 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	x := f.Let(n.kept(last))
 	logits = n.head(f, s, x)
 	if b.Labels.Defined() {
-		if n.o.BeforeLoss != nil {
-			n.o.BeforeLoss()
-		}
+		n.beforeLoss()
 		loss = f.Let(n.causalLoss(logits, b.Labels))
 	}
 	n.ends(logits)
@@ -119,7 +125,7 @@ func (n *Net) head(f *torch.Frame, s stack, x torch.Tensor) torch.Tensor {
 // are made.
 func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
 	m := n.m
-	if chunk == 0 || n.relative() || n.vision() {
+	if chunk == 0 || n.relative() || n.vision() || n.o.Software != Transformers {
 		f := m.Function()
 		n.cast(f, f.Let(n.Logits(b)), format)
 		f.End()

@@ -68,6 +68,11 @@ type Options struct {
 	Keep          int64 // positions whose logits are computed; 0 for all
 	Padded        bool  // the batch has a mask of padding
 	Earlier       bool  // the modules are those of transformers 4.0 to 4.47, which the encoders of text alone have
+	// Software is whose modules and loop these are, at which Release; transformers
+	// 5 where nothing is said. Loss is of software whose loop has a choice.
+	Software Software
+	Release  Release
+	Loss     Loss
 	// BeforeLoss is called when the logits are there and their loss is not; nil for
 	// nothing.
 	BeforeLoss func()
@@ -102,8 +107,10 @@ type Net struct {
 	rotary      int64          // elements per head that they turn
 	places      torch.Tensor   // positions, of an encoder of text
 	tokenKinds  torch.Tensor   // kinds of token
-	why         string         // what of an adapter has no program
-	scored      string         // why attention made its scores though fused kernels were asked for
+	turns       torch.Tensor   // a table of what they turn by, of software that keeps one
+	loop        loop
+	why         string // what of an adapter has no program
+	scored      string // why attention made its scores though fused kernels were asked for
 }
 
 // Scored says why attention made its scores though fused kernels were asked for,
@@ -134,7 +141,9 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 		}
 		n.stacks = append(n.stacks, own)
 	}
+	drop := n.firstLayer()
 	n.place()
+	drop()
 	for index, s := range n.stacks {
 		turned := source.StoresTransposed(int32(index))
 		for i := range s.layers {
@@ -176,6 +185,10 @@ func (n *Net) buffers() {
 		for _, l := range s.layers {
 			n.rotary = max(n.rotary, rotaryDim(l.Layer))
 		}
+	}
+	if n.o.Software == Torchtune {
+		n.torchtuneBuffers()
+		return
 	}
 	if n.rotary > 0 {
 		n.frequencies = n.m.Buffer(dtype.F32, n.rotary/2)

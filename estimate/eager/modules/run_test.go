@@ -48,6 +48,13 @@ func optionsOf(r recorded) modules.Options {
 		o.Earlier, o.Reentrant = true, true
 	}
 	adapt(&o, r, format)
+	if software := r.option("software"); software != "" {
+		release, err := modules.ParseRelease(r.releaseOf(software))
+		if err != nil {
+			panic(err)
+		}
+		o.Software, o.Release, o.Loss = modules.Software(software), release, modules.Loss(r.option("loss"))
+	}
 	if a := r.option("attention"); a != "" {
 		o.Attention = modules.Attention(a)
 	}
@@ -71,14 +78,18 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 	if kind == "ln_tuning" {
 		targets, saved = nil, targets
 	}
-	a := modules.Adapter{Rank: 8, Format: dtype.F32, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora", Kind: kinds[kind]}
+	own := dtype.F32 // peft's; torchtune and litgpt make adapters in the model's format
+	if r.option("software") != "" {
+		own = format
+	}
+	a := modules.Adapter{Rank: 8, Format: own, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora", Kind: kinds[kind]}
 	if rank := r.option("rank"); rank != "" {
 		fmt.Sscan(rank, &a.Rank)
 	}
 	o.Weight = func(t model.Tensor) modules.Weight {
 		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
 	}
-	o.InputGrads = o.Checkpointing
+	o.InputGrads = o.Checkpointing && r.option("software") == ""
 	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) {
 		own := a
 		own.Input = t.Role == model.RoleDown
@@ -109,6 +120,7 @@ func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event,
 	t.Helper()
 	release, _ := torch.ParseRelease(r.releaseOf("torch"))
 	m := torch.New(torch.Options{Device: torch.CPU(), Release: release})
+	m.Phase(account.PhaseModelLoad, 0)
 	n := modules.New(m, source, optionsOf(r))
 	b := batchOf(m, n, r)
 	if r.option("operation") == "evaluation" {
@@ -139,6 +151,12 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 		return b
 	}
 	b := modules.Batch{IDs: m.Input(dtype.I64, batch, length)}
+	if r.flag("positions") {
+		b.Positions = m.Input(dtype.I64, batch, length)
+	}
+	if r.option("software") != "" {
+		b.Ignored = m.Input(dtype.I64, batch, 1)
+	}
 	target := length
 	if d := r.option("decoder-length"); d != "" {
 		fmt.Sscan(d, &target)
@@ -200,13 +218,20 @@ func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerO
 // tensor.
 const least = 8
 
+// older is a block that lived before the run.
+const older = int32(-1)
+
 // eventsOf is a timeline as a recording has it.
 func eventsOf(tl *timeline.Timeline) []event {
 	var list []event
 	at := make([]int32, len(tl.Allocs))
 	births := int32(0)
-	phase := 0
+	phase := 1 // behind that in which the model is made, which recordings leave out
 	for i, e := range tl.Events {
+		if i < tl.Phases[0].Last {
+			at[e.Alloc] = older
+			continue
+		}
 		for phase < len(tl.Phases) && tl.Phases[phase].First <= i {
 			list = append(list, event{phase: fmt.Sprintf("%s %d", tl.Phases[phase].Phase, tl.Phases[phase].Step)})
 			phase++
@@ -219,6 +244,9 @@ func eventsOf(tl *timeline.Timeline) []event {
 			at[e.Alloc] = births
 			births++
 			list = append(list, event{bytes: a.Requested})
+			continue
+		}
+		if at[e.Alloc] == older {
 			continue
 		}
 		list = append(list, event{of: at[e.Alloc]})

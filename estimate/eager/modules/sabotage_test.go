@@ -22,6 +22,12 @@ func TestRecordedSabotage(t *testing.T) {
 		{"norms of queries and keys", "qwen3", everyAttention(func(a *model.Attention) { a.QKNorm = false })},
 		{"the cap of the logits", "gemma2", func(m *model.Model) { m.Stacks[0].Manner.LogitCap = 0 }},
 		{"dropout", "gpt2", func(m *model.Model) { m.Stacks[0].Manner.Dropout = model.Dropout{} }},
+		{"its own activation, of torchtune", "torchtune-0.1", everyLayer(func(l *model.Layer) {
+			d := l.FeedForward.(model.Dense)
+			d.Activation = "gelu_new"
+			l.FeedForward = d
+		})},
+		{"a layer, of torchtune", "torchtune-tied-0.5", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 	} {
 		var s score
 		for _, r := range readRecordings(t, c.family) {

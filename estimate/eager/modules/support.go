@@ -14,6 +14,11 @@ func (n *Net) Unsupported() string {
 	if len(n.stacks) == 0 {
 		return "the model describes no layers"
 	}
+	if n.o.Software == Torchtune {
+		if why := n.torchtuneLacks(); why != "" {
+			return why
+		}
+	}
 	for _, u := range n.model.Unknown {
 		if !u.FormatOnly && !n.model.Listed {
 			return "not understood of the model: " + u.Field

@@ -1,0 +1,106 @@
+package modules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"floodmark/internal/torch"
+)
+
+// Software is whose modules and training loop a program is of.
+type Software string
+
+// The software whose modules have programs.
+const (
+	Transformers Software = "" // with its Trainer
+	Torchtune    Software = "torchtune"
+)
+
+// Own lists the software that has modules of its own.
+func Own() []Software { return []Software{Torchtune} }
+
+// Torch is the release of PyTorch that a release of the software was made for, the
+// latest stable one of its day; the newest for transformers
+// (README.md of torchtune v0.1.0 names 2.2.2).
+func (s Software) Torch(r Release) torch.Release {
+	if s != Torchtune {
+		return torch.Release{}
+	}
+	switch {
+	case !r.since(0, 2, 0):
+		return torch.Release{Major: 2, Minor: 2}
+	case !r.since(0, 3, 20240724):
+		return torch.Release{Major: 2, Minor: 3}
+	case !r.since(0, 4, 20241017):
+		return torch.Release{Major: 2, Minor: 4}
+	case !r.since(0, 6, 20250129):
+		return torch.Release{Major: 2, Minor: 5}
+	case r != Release{} && !r.since(0, 7, 0):
+		return torch.Release{Major: 2, Minor: 6}
+	}
+	return torch.Release{}
+}
+
+// Loss is how the software computes the loss where nobody says it: as the
+// configurations of the release have it.
+func (s Software) Loss(r Release) Loss {
+	if s == Torchtune && r.stepApart() {
+		return ChunkedLoss
+	}
+	return PlainLoss
+}
+
+// Release is a release of that software; the zero one is the newest. A build
+// between two releases has the day it was made, as "0.5.0.dev20241118" says it.
+type Release struct{ Major, Minor, Day int }
+
+// ParseRelease reads the first two numbers of a version and its day.
+func ParseRelease(version string) (Release, error) {
+	if version == "" {
+		return Release{}, nil
+	}
+	var r Release
+	var err, err2, err3 error
+	parts := strings.SplitN(version, ".", 3)
+	if r.Major, err = strconv.Atoi(parts[0]); len(parts) > 1 {
+		r.Minor, err2 = strconv.Atoi(parts[1])
+	}
+	if _, day, dev := strings.Cut(version, ".dev"); dev {
+		r.Day, err3 = strconv.Atoi(day)
+	}
+	if err != nil || err2 != nil || err3 != nil || r.Major < 0 || r.Minor < 0 || r == (Release{}) {
+		return Release{}, fmt.Errorf("%q is not a release: write it as 0.5, or 0.5.0.dev20241118", version)
+	}
+	return r, nil
+}
+
+// since reports a release with what came on a day before release major.minor.
+func (r Release) since(major, minor, day int) bool {
+	switch {
+	case r == Release{} || r.Major > major || r.Major == major && r.Minor > minor:
+		return true
+	case r.Major == major && r.Minor == minor:
+		return r.Day == 0 || r.Day >= day
+	}
+	return false
+}
+
+// Loss is how the loss of a step is computed.
+type Loss string
+
+// The losses.
+const (
+	PlainLoss   Loss = "plain"   // cross_entropy of all logits
+	ChunkedLoss Loss = "chunked" // head and cross_entropy in parts of the sequence
+)
+
+// loop is the names of a training loop that live from one step to the next.
+type loop struct{ logits, labels torch.Tensor }
+
+// bind gives a name of the loop a new value: the old one goes when it is there.
+func (n *Net) bind(name *torch.Tensor, value torch.Tensor) {
+	was := *name
+	*name = n.m.Keep(value)
+	n.m.Drop(was)
+}

@@ -1,0 +1,106 @@
+package training
+
+import (
+	"strconv"
+	"strings"
+
+	"floodmark/estimate/eager/modules"
+	"floodmark/model"
+	"floodmark/workload"
+)
+
+// programsOf is the major release of transformers whose modules have programs.
+const programsOf = 5
+
+// software is whose modules and loop the workload runs, at which release.
+func (j *job) software() (modules.Software, modules.Release) {
+	e := j.in.Workload.Engine
+	for _, s := range modules.Own() {
+		if e.Name == string(s) {
+			release, _ := modules.ParseRelease(e.Version) // [job.whose] says so where it cannot be read
+			return s, release
+		}
+	}
+	return modules.Transformers, modules.Release{}
+}
+
+// whose is the software whose modules are not those that have programs; empty
+// where they are.
+func (j *job) whose() string {
+	e := j.in.Workload.Engine
+	if own, _ := j.software(); own != modules.Transformers {
+		if _, err := modules.ParseRelease(e.Version); err != nil {
+			return e.Name + " " + e.Version + " (" + err.Error() + ")"
+		}
+		return ""
+	}
+	switch e.Name {
+	case "", "eager", "transformers":
+	default:
+		return e.Name
+	}
+	if j.earlier() && !j.earlierProgram() {
+		return "transformers " + e.Version
+	}
+	if besideCheckpoint(j.in.Model.Type) {
+		return "code beside the checkpoint"
+	}
+	return ""
+}
+
+// earlier reports a release of transformers before the one whose modules have
+// programs.
+func (j *job) earlier() bool {
+	major, _ := j.transformers()
+	return major > 0 && major < programsOf
+}
+
+// earlierProgram reports modules of an earlier release that have a program:
+// encoders of text, to the release that gave all classes one attention.
+func (j *job) earlierProgram() bool {
+	const shared = 48
+	major, minor := j.transformers()
+	stacks := j.in.Model.Stacks
+	return major == 4 && minor < shared && len(stacks) == 1 && stacks[0].Kind == model.Encoder
+}
+
+// transformers is the release of transformers that runs; 0 where none is said.
+func (j *job) transformers() (major, minor int) {
+	if e := j.in.Workload.Engine; e.Name == "transformers" {
+		numbers := strings.SplitN(e.Version, ".", 3)
+		major, _ = strconv.Atoi(numbers[0])
+		if len(numbers) > 1 {
+			minor, _ = strconv.Atoi(numbers[1])
+		}
+	}
+	return major, minor
+}
+
+// besideCheckpoint reports a model_type whose class is no part of transformers:
+// its code lies beside the checkpoint (trust_remote_code).
+func besideCheckpoint(modelType string) bool {
+	switch modelType {
+	case "qwen", "chatglm", "internlm", "internlm2", "baichuan", "xverse", "exaone", "minicpm":
+		return true
+	}
+	return false
+}
+
+// hasOwn reports software with modules and a loop of its own.
+func (j *job) hasOwn() bool {
+	own, _ := j.software()
+	return own != modules.Transformers
+}
+
+// loss is how the loop computes the loss: what the workload says, else what the
+// configurations of the release have.
+func (j *job) loss() modules.Loss {
+	switch j.train.Loss {
+	case workload.PlainLoss:
+		return modules.PlainLoss
+	case workload.ChunkedLoss:
+		return modules.ChunkedLoss
+	}
+	own, release := j.software()
+	return own.Loss(release)
+}

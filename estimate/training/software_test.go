@@ -1,0 +1,41 @@
+package training_test
+
+import (
+	"testing"
+
+	"floodmark/account"
+	"floodmark/workload"
+)
+
+// The modules of torchtune are a program of their own: what a step makes is known,
+// and differs from what transformers makes of the same model.
+func TestTorchtune(t *testing.T) {
+	m := llama(t)
+	of := func(engine workload.Engine, with func(*workload.Train)) int64 {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Engine = engine
+		with(w.Training)
+		f := phase(t, accountOf(t, m, w), account.PhaseBackward, 2).Peak(account.Allocated).Figure
+		if _, known := f.High(); !known {
+			t.Fatalf("%+v: %s", engine, f.Reason())
+		}
+		return f.Low()
+	}
+	plain := func(l *workload.Train) { l.Loss = workload.PlainLoss }
+	own := of(workload.Engine{Name: "torchtune", Version: "0.5"}, plain)
+	for name, other := range map[string]int64{
+		"transformers":      of(workload.Engine{}, plain),
+		"torchtune 0.1":     of(workload.Engine{Name: "torchtune", Version: "0.1"}, plain),
+		"a loss in chunks":  of(workload.Engine{Name: "torchtune", Version: "0.5"}, func(l *workload.Train) { l.Loss = workload.ChunkedLoss }),
+		"packed sequences":  of(workload.Engine{Name: "torchtune", Version: "0.5"}, func(l *workload.Train) { l.Loss, l.Packed = workload.PlainLoss, true }),
+		"steps in backward": of(workload.Engine{Name: "torchtune", Version: "0.5"}, func(l *workload.Train) { l.Loss, l.InBackward = workload.PlainLoss, true }),
+	} {
+		if other == own {
+			t.Errorf("%s peaks where torchtune 0.5 does: %d", name, own)
+		}
+	}
+	unsaid := of(workload.Engine{Name: "torchtune", Version: "0.5"}, func(*workload.Train) {})
+	if chunked := of(workload.Engine{Name: "torchtune", Version: "0.5"}, func(l *workload.Train) { l.Loss = workload.ChunkedLoss }); unsaid != chunked {
+		t.Errorf("torchtune 0.5 computes its loss in chunks unless told otherwise: %d, want %d", unsaid, chunked)
+	}
+}
