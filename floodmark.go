@@ -42,6 +42,8 @@ type Request struct {
 	Here bool
 	// Declared is where the parts of the workload were read, of a recipe.
 	Declared []workload.Declaration
+	// Open reads the models of what stays resident; nil is [LoadModel].
+	Open func(ctx context.Context, name string) (*model.Model, error)
 	// Warnings are what reading the request had to say.
 	Warnings []account.Warning
 }
@@ -96,7 +98,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r, err = r.trained(); err != nil {
 		return nil, err
 	}
-	r = r.unpacked()
+	r = r.unpacked().beside(ctx)
 	if ranks := r.Workload.Mesh.Ranks(); r.Devices > 0 && ranks > r.Devices {
 		return nil, &parallel.NotSupportedError{Rule: fmt.Sprintf("the layout takes %d devices and there is %d", ranks, r.Devices)}
 	}

@@ -153,5 +153,7 @@ const (
 	TermAllocatorRounding    TermID = "allocator_rounding"
 	TermAllocatorCache       TermID = "allocator_cache"
 	TermOtherProcesses       TermID = "other_processes"
+	TermResidentModels       TermID = "resident_models" // beside the one that works: a reference, a reward
+	TermRolloutEngine        TermID = "rollout_engine"  // that generates for a training, on the same device
 	TermUnattributed         TermID = "unattributed"
 )

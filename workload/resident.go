@@ -27,6 +27,8 @@ type Resident struct {
 	// Bytes is what it holds on one rank, counted by an estimate of its own. The
 	// zero Figure is not counted.
 	Bytes account.Figure
+	// Awake is what an engine that sleeps holds beyond that while it generates.
+	Awake account.Figure
 }
 
 type residentYAML struct {

@@ -161,8 +161,8 @@ func (b *builder) surroundings() {
 	}
 	b.tl.Hold(account.TermGraphPools, account.CategoryGraphPool, loadSpan, timeline.ToEnd, graphs)
 	for _, r := range b.in.Workload.Resident {
-		b.tl.Hold(account.TermOtherProcesses, account.CategoryOther, loadSpan, timeline.ToEnd, account.Unknown(
-			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+		id, category, held := estimate.Resident(r)
+		b.tl.Hold(id, category, loadSpan, timeline.ToEnd, held)
 	}
 }
 

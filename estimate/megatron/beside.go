@@ -17,8 +17,7 @@ func (r *run) surroundings(in estimate.Input) {
 	hold(account.TermContext, account.CategoryContext, outside.Context(arch))
 	hold(account.TermCommunication, account.CategoryCommunication, communicators(arch, mesh))
 	for _, other := range in.Workload.Resident {
-		hold(account.TermOtherProcesses, account.CategoryOther, account.Unknown(
-			"the bytes of "+other.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+		hold(estimate.Resident(other))
 	}
 }
 

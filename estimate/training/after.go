@@ -6,6 +6,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/estimate"
 	"floodmark/estimate/state"
 	"floodmark/internal/torch"
 	"floodmark/timeline"
@@ -19,6 +20,7 @@ func (j *job) after() {
 	if j.train.Evaluation != nil || j.declared(account.PhaseEvaluation) {
 		j.evaluation()
 	}
+	j.rollout()
 	if j.declared(account.PhaseGenerate) {
 		j.generate()
 	}
@@ -33,6 +35,22 @@ func (j *job) after() {
 	}
 	if j.train.Resume != "" || j.declared(account.PhaseResume) {
 		j.resume()
+	}
+}
+
+// rollout is the time in which an engine that sleeps while the model trains is awake,
+// with all that training keeps still there. Before the first step less is, so that
+// the states that the first step makes are those that an engine did not see when it
+// took its share.
+func (j *job) rollout() {
+	for _, r := range j.in.Workload.Resident {
+		if r.Awake == (account.Figure{}) {
+			continue
+		}
+		j.span(account.PhaseGenerate, 0, func() {
+			id, category, _ := estimate.Resident(r)
+			j.here(j.term(id, category, r.Awake.Provenance), r.Awake)
+		})
 	}
 }
 

@@ -177,8 +177,7 @@ func (j *job) surroundings() {
 	}
 	j.keep(account.TermGraphPools, account.CategoryGraphPool, graphs)
 	for _, r := range j.in.Workload.Resident {
-		j.keep(account.TermOtherProcesses, account.CategoryOther, account.Unknown(
-			"the bytes of "+r.Name+", which stays resident, are not known", account.Provenance{Origin: account.Assumed, Scope: account.Process}))
+		j.keep(estimate.Resident(r))
 	}
 }
 

@@ -99,7 +99,7 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 		return floodmark.Request{}, err
 	}
 	asked.settled(cmd.Flags(), before)
-	request := floodmark.Request{Workload: file.Workload}
+	request := floodmark.Request{Workload: file.Workload, Open: s.model}
 	if err := o.settle(file, &request); err != nil {
 		return floodmark.Request{}, err
 	}
