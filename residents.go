@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/dtype"
 	"floodmark/model"
 	"floodmark/workload"
 )
@@ -39,8 +40,12 @@ func (r Request) counted(ctx context.Context, b workload.Resident) (workload.Res
 	if b.Engine != "" {
 		return r.engineBeside(ctx, b, m)
 	}
-	p, err := Estimate(ctx, Request{Model: m, Platform: r.Platform, Workload: workload.Workload{
-		Operation: workload.Load, Mesh: workload.Single(), Precision: workload.Precision{Parameters: b.Weights}}})
+	if b.Weights != dtype.Unknown {
+		if m, err = m.WithFormat(workload.FormatName(b.Weights)); err != nil {
+			return b, err
+		}
+	}
+	p, err := Estimate(ctx, Request{Model: m, Platform: r.Platform, Workload: workload.Workload{Operation: workload.Load, Mesh: workload.Single()}})
 	if err != nil {
 		return b, err
 	}
@@ -54,12 +59,9 @@ func (r Request) counted(ctx context.Context, b workload.Resident) (workload.Res
 	return b, nil
 }
 
-// residentModel is the workload's own model where its name is that, else another.
+// residentModel reads the model of what stays resident, as its files hold it.
 func (r Request) residentModel(ctx context.Context, name string) (*model.Model, error) {
-	switch {
-	case r.Model != nil && (name == r.Model.Name || name == r.ModelPath):
-		return r.Model, nil
-	case r.Open != nil:
+	if r.Open != nil {
 		return r.Open(ctx, name)
 	}
 	return LoadModel(name)

@@ -47,6 +47,7 @@ func (j *job) rollout() {
 		if r.Awake == (account.Figure{}) {
 			continue
 		}
+		j.tl.Events = append(j.tl.Events, timeline.Event{Kind: timeline.EmptyCache})
 		j.span(account.PhaseGenerate, 0, func() {
 			id, category, _ := estimate.Resident(r)
 			j.here(j.term(id, category, r.Awake.Provenance), r.Awake)

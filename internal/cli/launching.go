@@ -90,6 +90,15 @@ func askedOf(r *recipe.Recipe, err error, model string) (*asked, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := ""
+	if len(r.Models) > 0 {
+		own = r.Models[0]
+	}
+	for i, beside := range r.Workload.Resident {
+		if model != "" && beside.Model == own { // of the same model as is trained
+			r.Workload.Resident[i].Model = model
+		}
+	}
 	return &asked{File: workload.File{Model: model, Workload: r.Workload}, recipe: r}, nil
 }
 

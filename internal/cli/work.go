@@ -159,10 +159,19 @@ func readWorkload(path string) (*workload.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(f.Model, "./") || strings.HasPrefix(f.Model, "../") {
-		f.Model = filepath.Join(filepath.Dir(path), f.Model)
+	f.Model = fromFile(path, f.Model)
+	for i := range f.Workload.Resident {
+		f.Workload.Resident[i].Model = fromFile(path, f.Workload.Resident[i].Model)
 	}
 	return f, nil
+}
+
+// fromFile is a model that a file names: a path is relative to the file.
+func fromFile(path, name string) string {
+	if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
+		return filepath.Join(filepath.Dir(path), name)
+	}
+	return name
 }
 
 // model reads a model by path, by its name on the hub, or by its name in the
