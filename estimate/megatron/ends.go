@@ -71,11 +71,7 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 			if e.s.sequence {
 				product = g.Empty(f, rows, width)
 			}
-			if g.Needs(1) {
-				// Fused or not, a tensor of the matrix' shape goes to autograd: where it stands for
-				// what was added already, mcore's own layers make one each time.
-				g.Give(1, g.Empty(f, vocab, width))
-			}
+			e.weightGradient(g, 1, vocab, width)
 			g.Give(0, product)
 		},
 	}, x, r.head)
@@ -86,7 +82,7 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 func (r *run) gatherBuffer(elements int64) {
 	if r.te.s.sequence && r.gathered == 0 {
 		r.gathered = elements
-		r.te.m.Scratch(2 * elements)
+		r.te.m.Scratch(r.te.s.compute, elements)
 	}
 }
 

@@ -11,7 +11,8 @@ type te struct {
 	s settings
 
 	workspace int64                     // of its products; made with the first
-	made      bool                      //
+	made      bool                      // there is one
+	spread    bool                      // there are those of products of experts
 	dummies   map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
 }
 
@@ -20,7 +21,7 @@ type te struct {
 func (e *te) gemm() {
 	if !e.made {
 		e.made = true
-		e.m.Scratch(e.workspace)
+		e.m.Scratch(dtype.U8, e.workspace)
 	}
 }
 
@@ -135,8 +136,9 @@ func (e *te) tokens(rows int64, gathered bool) int64 {
 }
 
 // weightGradient is the gradient of a matrix: added to its buffer by the product
-// itself, with a tensor of the same shape that all matrices of that shape share
-// (get_dummy_wgrad of transformer_engine/pytorch/module/base.py); else a tensor of
+// itself, with a tensor of the same shape that all matrices of that shape share and
+// that stays (get_dummy_wgrad of transformer_engine/pytorch/module/base.py, which
+// mcore's own layers use too); else a tensor of
 // its own that is added and goes.
 func (e *te) weightGradient(g *torch.Gradients, input int, out, in int64) {
 	if !g.Needs(input) {
@@ -148,7 +150,7 @@ func (e *te) weightGradient(g *torch.Gradients, input int, out, in int64) {
 	}
 	key := [2]int64{out, in}
 	if _, has := e.dummies[key]; !has {
-		e.dummies[key] = e.m.Scratch(2 * out * in)
+		e.dummies[key] = e.m.Scratch(e.s.compute, out, in)
 	}
 	g.Give(input, g.Alias(e.dummies[key], out, in))
 }

@@ -14,6 +14,7 @@ const (
 	workspaceFormula = "megatron.workspaces"
 	inputFormula     = "megatron.inputs"
 	operatorFormula  = "megatron.operators"
+	expertFormula    = "megatron.uneven_experts"
 )
 
 const (
@@ -38,6 +39,8 @@ func Formulas() []account.Formula {
 			Source: megatron + "training/utils.py", Worked: "4 × 1,024² = 4,194,304 bytes of mask"},
 		{ID: operatorFormula, Short: "what each operator makes and keeps", Rule: "operators of mcore and TransformerEngine in the order of the program and of the pipeline's schedule: results, what is kept for backward, temporaries",
 			Source: engine + "pytorch/module/layernorm_linear.py", Worked: "norm and product keep 2 × 4,194,304 bytes of a stream of 4 × 1,024 × 512 × 2 bytes"},
+		{ID: expertFormula, Short: "rows of experts, from even to the worst", Rule: "where nobody says how full the fullest rank is: from nothing to what the experts of a rank would keep if all ranks of their group sent it every row that they can; × layers with experts × micro-batches in flight",
+			Source: megatron + "core/transformer/moe/token_dispatcher.py", Worked: "1 of 4 experts over 2 ranks: at worst twice the rows"},
 	}
 	return append(list, outside.Formulas()...)
 }

@@ -11,49 +11,80 @@ type layer struct {
 	te      *te
 	heads   heads
 	kernels workload.MegatronAttention
-	qkv     weight // with the norm before it
+	qkv     weight  // with the norm before it
+	latent  *latent // in place of qkv
 	proj    weight
 	up      weight // with the norm before it
 	down    weight
 	gated   bool
+	experts *experts // in place of up and down
 }
 
-// newLayer makes the parameters of a dense layer, or says why it has no program.
-func (r *run) newLayer(l model.Layer, width int64) (*layer, string) {
-	if len(l.Mixers) != 1 || l.Residual != model.PreNorm || len(l.Norms) != 2 {
+// newLayer makes the parameters of a layer, or says why it has no program.
+func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
+	if len(l.Mixers) != 1 || l.Residual != model.PreNorm || len(l.Norms) < 2 {
 		return nil, "layers of another order than norm, attention, norm, network are not modelled for Megatron-LM"
 	}
-	a, is := l.Mixers[0].(model.Attention)
-	if !is {
-		return nil, "only multi-head attention is modelled for Megatron-LM"
+	y := &layer{te: r.te, kernels: r.te.s.kernels(r.arch)}
+	if why := y.attention(r, l, width); why != "" {
+		return nil, why
 	}
-	d, is := l.FeedForward.(model.Dense)
-	if !is {
-		return nil, "experts are not modelled for Megatron-LM"
+	switch f := l.FeedForward.(type) {
+	case model.Dense:
+		y.gated = f.Gated
+		inner := int64(f.Width)
+		if f.Gated {
+			inner *= 2
+		}
+		y.up = r.column(width, inner, f.Bias, l.Norms[1])
+		y.down = r.row(int64(f.Width), width, f.Bias)
+		return y, ""
+	case model.Experts:
+		var why string
+		y.experts, why = r.newExperts(f, whole.FeedForward.(model.Experts), l.Norms[1], width)
+		return y, why
 	}
-	if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate || a.QKNorm {
-		return nil, "attention with windows, sinks, gates or norms of heads is not modelled for Megatron-LM"
+	return nil, "layers without a network are not modelled for Megatron-LM"
+}
+
+// attention makes the parameters of attention, or says why it has no program.
+func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
+	switch a := l.Mixers[0].(type) {
+	case model.Attention:
+		if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate || a.QKNorm {
+			return "attention with windows, sinks, gates or norms of heads is not modelled for Megatron-LM"
+		}
+		y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
+		y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
+		y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
+	case model.LatentAttention:
+		if y.latent, y.heads, why = r.newLatent(a, l, width, r.latentNorms); why != "" {
+			return why
+		}
+		y.proj = r.row(y.heads.outWidth(), width, r.projectionBias)
+	default:
+		return "only multi-head and latent attention are modelled for Megatron-LM"
 	}
-	y := &layer{te: r.te, kernels: r.te.s.kernels(r.arch, l), gated: d.Gated}
-	y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
-	y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
-	y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
-	inner := int64(d.Width)
-	if d.Gated {
-		inner *= 2
-	}
-	y.up = r.column(width, inner, d.Bias, l.Norms[1])
-	y.down = r.row(int64(d.Width), width, d.Bias)
-	return y, ""
+	return ""
 }
 
 // forward is one pass: x stays with its holder.
 func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	e := l.te
-	attended := e.attend(e.layerNormLinear(x, &l.qkv), l.heads, l.kernels)
+	var attended torch.Tensor
+	if l.latent != nil {
+		q, k, v := l.latent.forward(e, x, l.heads)
+		attended = e.core(l.kernels, l.heads, q, k, v)
+	} else {
+		attended = e.attend(e.layerNormLinear(x, &l.qkv), l.heads, l.kernels)
+	}
 	middle := e.m.Keep(e.biasDropoutAdd(e.linear(attended, l.proj.withoutBias()), l.proj.bias, x))
-	out := e.network(middle, &l.up, &l.down, l.gated)
-	out = e.biasDropoutAdd(out, l.down.bias, middle)
+	var out torch.Tensor
+	if l.experts != nil {
+		out = e.biasDropoutAdd(l.experts.forward(e, middle), torch.Tensor{}, middle)
+	} else {
+		out = e.biasDropoutAdd(e.network(middle, &l.up, &l.down, l.gated), l.down.bias, middle)
+	}
 	e.m.Drop(middle)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/estimate"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -85,10 +86,18 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	if err != nil {
 		return estimate.Result{}, refuse("the program of this model does not run: %v", err)
 	}
+	r.imbalance()
 	r.surroundings(in)
 	tl.Close()
 	return estimate.Result{Timeline: tl}, nil
 }
+
+// mostTokens bounds a micro-batch, and mostFlights the micro-batches that GPipe holds
+// at once: more than anybody runs.
+const (
+	mostTokens  = int64(1) << 40
+	mostFlights = 1024
+)
 
 // check refuses work that nobody could run or count.
 func check(in estimate.Input) error {
@@ -102,6 +111,12 @@ func check(in estimate.Input) error {
 		}
 	}
 	s := settingsOf(in)
+	if n, fits := bytesize.Mul(s.positions, s.batch); !fits || n > mostTokens {
+		return refuse("a micro-batch of more than %s positions is not laid out", bytesize.Group(mostTokens))
+	}
+	if s.schedule.Kind == workload.GPipe && s.micro > mostFlights {
+		return refuse("GPipe with more than %d micro-batches is not laid out", mostFlights)
+	}
 	if s.positions%(s.context*max(1, s.tensor)) != 0 {
 		return refuse("%d positions are not a multiple of %d ranks that divide them", s.positions, s.context*s.tensor)
 	}
@@ -131,6 +146,10 @@ func newRun(in estimate.Input) *run {
 		if id := ruleOf(t.ID); id != "" {
 			r.tl.Terms[i].Provenance = requested(id)
 		}
+	}
+	for _, t := range in.Model.Tensors {
+		r.latentNorms = r.latentNorms || t.Role == model.RoleLatentNorm
+		r.projectionBias = r.projectionBias || t.Role == model.RoleAttentionOutputBias
 	}
 	for _, stack := range in.Model.Stacks {
 		if stack.Kind == model.Decoder {
@@ -167,7 +186,7 @@ func (r *run) build(in estimate.Input) (why string) {
 			if in.Plan.Chunk[i] != c {
 				continue
 			}
-			l, reason := r.newLayer(in.Plan.Layer(in.Model, ref), r.hidden)
+			l, reason := r.newLayer(in.Plan.Layer(in.Model, ref), in.Model.Stacks[ref.Stack].Layers[ref.Layer], r.hidden)
 			if reason != "" && why == "" {
 				why = reason
 			}

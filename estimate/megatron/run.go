@@ -23,6 +23,8 @@ type run struct {
 	tl                        *timeline.Timeline
 	pieces                    [][]*parameter // by chunk
 	programmed                bool           // every layer has a program
+	latentNorms               bool           // compressed queries, keys and values are normed
+	projectionBias            bool           // latent attention's last product has a bias
 }
 
 // chunk is a piece of the model that a stage runs at once.
@@ -51,6 +53,25 @@ func (r *run) row(in, out int64, bias bool) weight {
 	w.matrix = r.states.add(false, out, in)
 	if bias {
 		w.bias = r.states.add(false, out)
+	}
+	return w
+}
+
+// plainColumn is a column-parallel matrix without a norm, whole one that every rank
+// has all of.
+func (r *run) plainColumn(in, out int64) weight {
+	return weight{in: in, out: out, column: true, parallel: r.te.s.tensor > 1, matrix: r.states.add(false, out, in)}
+}
+
+func (r *run) whole(in, out int64) weight {
+	return weight{in: in, out: out, matrix: r.states.add(false, out, in)}
+}
+
+// normOf is a norm that is a module of its own.
+func (r *run) normOf(n model.Norm, width int64) weight {
+	w := weight{normW: r.states.add(false, width)}
+	if n.Kind == model.LayerNorm {
+		w.normB = r.states.add(false, width)
 	}
 	return w
 }

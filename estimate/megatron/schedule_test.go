@@ -7,18 +7,6 @@ import (
 	"floodmark/workload"
 )
 
-// most is the most micro-batches, times chunks, that are in flight on a stage.
-func most(list []pass) (n int) {
-	level := 0
-	for _, p := range list {
-		if level++; p.backward {
-			level -= 2
-		}
-		n = max(n, level)
-	}
-	return n
-}
-
 // How many forward passes wait for their backward on each stage: GPipe holds every
 // micro-batch, 1F1B min(m, p − r), an interleaved schedule 2(p − r − 1) + (v − 1)p + 1
 // of its chunks.
@@ -39,7 +27,7 @@ func TestInFlight(t *testing.T) {
 		s := settings{pipeline: c.stages, micro: c.micro, schedule: workload.Schedule{Kind: c.kind, Chunks: c.chunks}}
 		for stage, want := range c.want {
 			list := s.order(int64(stage))
-			if got := most(list); got != want {
+			if got := inFlight(list); got != want {
 				t.Errorf("%s, %d chunks, stage %d of %d, %d micro-batches: %d in flight, want %d", c.kind, c.chunks, stage, c.stages, c.micro, got, want)
 			}
 			queues := map[int]int{}
@@ -71,7 +59,7 @@ func TestMicroBatchesRepeat(t *testing.T) {
 		many := few
 		many.micro = 512
 		for stage := range int64(4) {
-			if a, b := most(few.order(stage)), most(many.order(stage)); a != b {
+			if a, b := inFlight(few.order(stage)), inFlight(many.order(stage)); a != b {
 				t.Errorf("stage %d holds %d of 12 micro-batches and %d of 512", stage, a, b)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 
 	"floodmark/dtype"
 	"floodmark/estimate"
-	"floodmark/model"
 	"floodmark/workload"
 )
 
@@ -95,7 +94,7 @@ func (s settings) resident() int64 {
 // kernels is whose kernels attention runs in. Where nobody said, TransformerEngine
 // prefers cuDNN on Hopper and Blackwell, and flash-attn before them
 // (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py).
-func (s settings) kernels(arch string, l model.Layer) workload.MegatronAttention {
+func (s settings) kernels(arch string) workload.MegatronAttention {
 	if s.Attention != "" && s.Attention != workload.AutoAttention {
 		return s.Attention
 	}

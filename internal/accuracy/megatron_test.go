@@ -1,19 +1,95 @@
 package accuracy
 
-import "testing"
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
 
-// Each run is predicted today as it was committed.
+	"floodmark/account"
+	"floodmark/internal/oracle"
+)
+
+// Each run is predicted today as it was committed: the rows that are inside their
+// tolerance, and the others, by name.
 func TestMegatronRows(t *testing.T) {
 	rows, err := Megatron()
 	if err != nil {
 		t.Fatal(err)
 	}
+	inside := 0
 	for _, r := range rows {
 		if e, known := r.errorOf(); known {
 			t.Logf("%-75s %-30s %+7.2f %% %d %s", r.Name, r.Quantity, 100*e, *r.Low-r.Want, r.Status())
 		} else {
 			t.Logf("%-75s %-30s %s", r.Name, r.Quantity, r.Why)
 		}
+		if r.Status() == Inside {
+			inside++
+		}
 	}
 	t.Log(scoreOf(rows))
+	if len(rows) != 112 || inside < 97 {
+		t.Errorf("%d of %d rows are inside, want 97 of 112", inside, len(rows))
+	}
+}
+
+// Sabotage: without one of its terms a peak that was close is not.
+func TestMegatronMissesATerm(t *testing.T) {
+	runs, err := megatronRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []account.TermID{account.TermWeights, account.TermGradients, account.TermMasterCopy, account.TermOptimizerState, account.TermActivations, account.TermWorkspace} {
+		lost := 0
+		for _, r := range runs {
+			if r.ID != "megatron-golden-gpt3-7b-tp4-pp1-memory-speed-h100" && r.ID != "simumax-b200-llama3-70b-l12-tp1-pp2-dp4-mbc4-cef" {
+				continue
+			}
+			for _, row := range r.rows(id) {
+				if strings.HasPrefix(row.Quantity, "peak") && row.Status() != Inside {
+					lost++
+				}
+			}
+		}
+		if lost == 0 {
+			t.Errorf("every peak is as close without %s", id)
+		}
+	}
+}
+
+// The rows are those that count of the published list, and say what it says.
+func TestOracleMegatronRows(t *testing.T) {
+	runs, err := megatronRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scored := map[string]bool{}
+	err = lines(filepath.Join(oracle.Dir(t), "groundtruth", "training.jsonl"), func(data []byte) error {
+		var r struct {
+			ID    string
+			Score bool
+		}
+		err := json.Unmarshal(data, &r)
+		for _, family := range []string{"megatron-golden", "simumax", "mbridge"} {
+			if r.Score && strings.HasPrefix(r.ID, family) {
+				scored[r.ID] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range scored {
+		if !slices.ContainsFunc(runs, func(r megatronRun) bool { return r.ID == id }) {
+			t.Errorf("%s counts and has no row", id)
+		}
+	}
+	for _, r := range runs {
+		if !scored[r.ID] {
+			t.Errorf("%s does not count", r.ID)
+		}
+	}
 }

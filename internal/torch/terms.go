@@ -108,8 +108,8 @@ func (m *Machine) GradientBuffer(f dtype.Format, shape ...int64) Tensor {
 }
 
 // Scratch is what a library keeps between its calls.
-func (m *Machine) Scratch(bytes int64) Tensor {
-	return m.made(dtype.U8, termWorkspace, []int64{bytes})
+func (m *Machine) Scratch(f dtype.Format, shape ...int64) Tensor {
+	return m.made(f, termWorkspace, shape)
 }
 
 // AsLogits says that a tensor is logits, which have a row of their own.

@@ -1,0 +1,310 @@
+package megatron
+
+import (
+	"floodmark/account"
+	"floodmark/bytesize"
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+	"floodmark/timeline"
+)
+
+// experts is a MoELayer of one rank
+// (megatron/core/transformer/moe/moe_layer.py, with the dispatcher alltoall).
+type experts struct {
+	norm   weight // before the layer, a module of its own
+	router torch.Tensor
+
+	count, active int64 // experts of the layer, and those of one position
+	local         int64 // of this rank
+	up, down      []weight
+	width         int64 // inner, of the rank's part of an expert
+	gated         bool
+
+	shared               bool
+	sharedUp, sharedDown weight
+}
+
+// newExperts makes the parameters of a mixture; whole is the layer before it is
+// divided.
+func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*experts, string) {
+	if f.Bias || f.Latent > 0 || f.SharedGate || f.Active < 1 || f.Count < 1 {
+		return nil, "experts with biases, latent widths or gates of shared experts are not modelled for Megatron-LM"
+	}
+	x := &experts{count: int64(whole.Count), active: int64(f.Active), local: int64(f.Count), width: int64(f.Width), gated: f.Gated}
+	x.norm = r.normOf(n, width)
+	x.router = r.states.add(false, x.count, width)
+	wide := x.width
+	if f.Gated {
+		wide *= 2
+	}
+	for range x.local {
+		x.up = append(x.up, r.expert(width, wide))
+	}
+	for range x.local {
+		x.down = append(x.down, r.expert(x.width, width))
+	}
+	if f.SharedWidth > 0 {
+		inner := int64(f.SharedWidth)
+		if f.Gated {
+			inner *= 2
+		}
+		x.shared = true
+		x.sharedUp = r.plainColumn(width, inner)
+		x.sharedDown = r.row(int64(f.SharedWidth), width, false)
+	}
+	return x, ""
+}
+
+// expert is a matrix of one expert: its input comes to it, and its result is brought
+// back by the dispatcher.
+func (r *run) expert(in, out int64) weight {
+	return weight{in: in, out: out, matrix: r.states.add(true, out, in)}
+}
+
+// received is the rows that the rank's experts work on, where every rank gets as
+// many as another. With a capacity that is filled up it is exact.
+func (e *te) received(rows int64, x *experts) int64 {
+	group := e.s.tensor // ranks that divide each expert see the same rows
+	if e.s.ExpertTensor == 1 {
+		group = 1
+	}
+	ranks := x.count / x.local
+	sent := rows * x.active
+	if e.s.Capacity > 0 && e.s.Padded {
+		capacity := int64(float64(sent)/float64(x.count)*e.s.Capacity + 0.999999)
+		return capacity * x.count / ranks * ranks * group
+	}
+	if e.s.Imbalance > 1 {
+		sent = int64(float64(sent) * e.s.Imbalance)
+	}
+	return sent * group
+}
+
+// forward is one pass: the norm, the router, the rows on their way to the experts and
+// back, and the shared experts.
+func (x *experts) forward(e *te, stream torch.Tensor) torch.Tensor {
+	m := e.m
+	normed := m.Keep(e.norm(stream, &x.norm))
+	probabilities, routes := x.route(e, normed)
+	rows := normed.Size(0)
+	permuted := rows * x.active
+	if e.s.Capacity > 0 && e.s.Padded {
+		permuted = e.received(rows, x) / max(1, e.groupOf())
+	}
+	sent := e.moved("_Permute", normed, permuted)
+	arrived := e.moved("_AllToAll", sent, permuted)
+	if e.groupOf() > 1 {
+		arrived = e.moved("gather_from_sequence_parallel_region", arrived, permuted*e.groupOf())
+	}
+	if x.local > 1 {
+		arrived = e.moved("sort_chunks_by_idxs", arrived, arrived.Size(0))
+	}
+	wide := e.grouped(arrived, x.up)
+	inner := e.weighted(wide, probabilities, x.gated)
+	out := e.grouped(inner, x.down)
+	if x.local > 1 {
+		out = e.moved("sort_chunks_by_idxs", out, out.Size(0))
+	}
+	if e.groupOf() > 1 {
+		out = e.moved("reduce_scatter_to_sequence_parallel_region", out, permuted)
+	}
+	out = e.moved("_AllToAll", out, permuted)
+	out = e.unpermute(out, routes, rows)
+	if x.shared {
+		inner := e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gated)
+		out = m.Binary(torch.Add, out, e.linear(inner, &x.sharedDown))
+	}
+	m.Drop(normed)
+	return out
+}
+
+// groupOf is the ranks that divide each expert.
+func (e *te) groupOf() int64 { return int64(e.s.ExpertTensor) }
+
+// route is the router: logits of every expert, their probabilities and those that
+// were chosen (megatron/core/transformer/moe/router.py). It keeps its input, the
+// probabilities in 32 bits twice (for the choice and for the balance), and which
+// experts each position goes to.
+func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch.Tensor) {
+	rows, count, width := normed.Size(0), x.count, normed.Size(1)
+	f := e.s.compute
+	if e.s.RouterFormat != dtype.Unknown {
+		f = e.s.RouterFormat
+	}
+	parts := e.m.Apply(torch.Function{
+		Name: "TopKRouter",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(normed, x.router, c.Empty(f, rows, count), c.Empty(dtype.F32, rows, count), c.Empty(dtype.F32, rows, count))
+			chosen := c.Empty(dtype.F32, rows, count)
+			return []torch.Tensor{chosen, c.Empty(dtype.Bool, rows, count)}
+		},
+		Backward: func(g *torch.Gradients) {
+			g.Empty(dtype.F32, rows, count)
+			g.Give(0, g.Empty(e.s.compute, rows, width))
+			if g.Needs(1) {
+				g.Give(1, g.Empty(e.s.compute, count, width))
+			}
+		},
+	}, normed, x.router)
+	return parts[0], parts[1]
+}
+
+// moved is rows in another order or on another rank: nothing is kept of them.
+func (e *te) moved(name string, x torch.Tensor, rows int64) torch.Tensor {
+	f, from, width := e.s.compute, x.Size(0), x.Size(1)
+	return e.m.Apply1(torch.Function{
+		Name:     name,
+		Forward:  func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(f, rows, width)} },
+		Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(f, from, width)) },
+	}, x)
+}
+
+// unpermute brings rows back to their positions and adds up those of one position;
+// it keeps where each row belongs.
+func (e *te) unpermute(x, routes torch.Tensor, rows int64) torch.Tensor {
+	f, from, width := e.s.compute, x.Size(0), x.Size(1)
+	return e.m.Apply1(torch.Function{
+		Name: "_Unpermute",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(routes)
+			return []torch.Tensor{c.Empty(f, rows, width)}
+		},
+		Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(f, from, width)) },
+	}, x, routes)
+}
+
+// grouped is TEGroupedLinear over the experts of a rank, or one linear layer after
+// another on its part of the rows: both keep what they read
+// (transformer_engine/pytorch/module/grouped_linear.py).
+func (e *te) grouped(x torch.Tensor, list []weight) torch.Tensor {
+	f, rows := e.s.compute, x.Size(0)
+	inputs := []torch.Tensor{x}
+	for i := range list {
+		inputs = append(inputs, list[i].matrix)
+	}
+	in, out := list[0].in, list[0].out
+	return e.m.Apply1(torch.Function{
+		Name: "_GroupedLinear",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(x)
+			e.groupedGEMM()
+			return []torch.Tensor{c.Empty(f, rows, out)}
+		},
+		Backward: func(g *torch.Gradients) {
+			g.Give(0, g.Empty(f, rows, in))
+			for i := range list {
+				e.weightGradient(g, 1+i, out, in)
+			}
+		},
+	}, inputs...)
+}
+
+// streams is the streams over which products of experts are spread
+// (nvte_get_num_compute_streams of transformer_engine/common/util/multi_stream.cpp).
+const streams = 4
+
+// groupedGEMM makes the workspaces of products of experts: one of each stream.
+func (e *te) groupedGEMM() {
+	if !e.s.GroupedGEMM {
+		e.gemm()
+		return
+	}
+	if !e.spread {
+		e.spread = true
+		for range streams {
+			e.m.Scratch(dtype.U8, e.workspace)
+		}
+	}
+}
+
+// weighted is the activation of experts, times the probability of each row. Gated it
+// is one function that keeps what comes in and the probabilities
+// (WeightedSwiGLUFunction of megatron/core/fusions/fused_bias_swiglu.py). Else three
+// operators: the activation and the product each keep what they read, and the product
+// is of 32 bits until it is cast (MLP.forward of megatron/core/transformer/mlp.py).
+func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
+	f, rows, width := e.s.compute, x.Size(0), x.Size(1)
+	positions, count := probabilities.Size(0), probabilities.Size(1)
+	out := width
+	if gated {
+		out /= 2
+	}
+	return e.m.Apply1(torch.Function{
+		Name: "WeightedActivation",
+		Forward: func(c *torch.Call) []torch.Tensor {
+			c.Save(x, c.Empty(dtype.F32, rows))
+			if !gated {
+				c.Save(c.Empty(f, rows, out))
+				wide := c.Empty(dtype.F32, rows, out)
+				defer c.Free(wide)
+			}
+			return []torch.Tensor{c.Empty(f, rows, out)}
+		},
+		Backward: func(g *torch.Gradients) {
+			if !gated {
+				g.Empty(dtype.F32, rows, out)
+				g.Empty(dtype.F32, rows, out)
+				g.Empty(f, rows, out)
+			}
+			g.Give(0, g.Empty(f, rows, width))
+			if g.Needs(1) {
+				g.Give(1, g.Empty(dtype.F32, positions, count))
+			}
+		},
+	}, x, probabilities)
+}
+
+// uneven is what experts could keep beside what they keep where every rank gets as
+// many rows as another: at worst all ranks that hold parts of a layer's experts send
+// every row that they can to this one. Nothing where rows are dropped and filled up,
+// or where the workload says how full the fullest rank is.
+func (x *experts) uneven(e *te, rows int64) int64 {
+	if e.s.Capacity > 0 && e.s.Padded || e.s.Imbalance > 0 {
+		return 0
+	}
+	ranks := x.count / x.local
+	most := ranks * min(x.active, x.local) // for each position that a rank has
+	extra := rows * max(0, most-x.active) * e.groupOf()
+	kept := x.up[0].in + x.up[0].out + x.down[0].in
+	if !x.gated {
+		kept += x.down[0].in
+	}
+	return 2 * extra * kept
+}
+
+// imbalance is the bound of what uneven routing adds over all micro-batches in flight.
+func (r *run) imbalance() {
+	layers, one := int64(0), int64(0)
+	for _, c := range r.chunks {
+		for _, l := range c.layers {
+			if l != nil && l.experts != nil {
+				layers++
+				one = max(one, l.experts.uneven(r.te, r.te.s.resident()))
+			}
+		}
+	}
+	if one == 0 {
+		return
+	}
+	flights := int64(inFlight(r.te.s.order(int64(r.stage))))
+	all, fits := bytesize.Mul(one, layers, flights)
+	p := requested(expertFormula)
+	f := account.Between(0, all/int64(len(r.chunks)), p)
+	if !fits {
+		f = account.Unknown(bytesize.ErrOverflow.Error(), p)
+	}
+	r.tl.Hold(account.TermActivations, account.CategoryActivation, 1, timeline.ToEnd, f)
+}
+
+// inFlight is the most passes that wait for their backward.
+func inFlight(list []pass) (n int) {
+	level := 0
+	for _, p := range list {
+		if level++; p.backward {
+			level -= 2
+		}
+		n = max(n, level)
+	}
+	return n
+}

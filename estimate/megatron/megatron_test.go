@@ -1,0 +1,261 @@
+package megatron_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/account"
+	"floodmark/estimate"
+	"floodmark/estimate/megatron"
+	"floodmark/internal/checklist"
+	"floodmark/internal/source"
+	"floodmark/model"
+	"floodmark/model/megatronmodel"
+	"floodmark/parallel"
+	"floodmark/replay"
+	"floodmark/timeline"
+	"floodmark/workload"
+)
+
+// small is the model of Megatron-LM's functional tests: 12 layers of 512.
+func small(more ...string) megatronmodel.Arguments {
+	a := megatronmodel.Arguments{"num-layers": "12", "hidden-size": "512", "num-attention-heads": "8", "max-position-embeddings": "1024"}
+	for i := 0; i+1 < len(more); i += 2 {
+		a[more[i]] = more[i+1]
+	}
+	return a
+}
+
+// run lays out every stage of a workload.
+func run(t testing.TB, a megatronmodel.Arguments, text string) []*timeline.Timeline {
+	t.Helper()
+	list, err := laid(a, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func laid(a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) {
+	m, err := megatronmodel.New("test", a)
+	if err != nil {
+		return nil, err
+	}
+	f, err := workload.ReadFile(source.Bytes("test", []byte("engine: {name: megatron}\noperation: training\nprecision: bf16-params-fp32-grads-fp32-master-fp32-moments\n"+text)))
+	if err != nil {
+		return nil, err
+	}
+	return stages(m, &f.Workload)
+}
+
+func stages(m *model.Model, w *workload.Workload) (list []*timeline.Timeline, err error) {
+	rules, err := megatron.Rules(w)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := rules.Plan(m, w.Mesh)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range plans {
+		r, err := megatron.Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: p, Workload: w, Memory: estimate.Memory{Arch: "Hopper"}})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r.Timeline)
+	}
+	return list, nil
+}
+
+// alive is the bytes of a term at the end.
+func alive(tl *timeline.Timeline, id account.TermID) (n int64) {
+	for _, a := range tl.AliveAt(len(tl.Events) - 1) {
+		if tl.Terms[tl.Allocs[a].Term].ID == id {
+			n += tl.Allocs[a].Requested
+		}
+	}
+	return n
+}
+
+// The states of 64,109,568 parameters on one of 8 ranks: 2 bytes of parameters, 4 of
+// gradients, and 12 of what the optimizer keeps, a ninth to an eighth of it with the
+// distributed optimizer and all of it without.
+func TestStates(t *testing.T) {
+	checklist.Covers(t, 209)
+	const n = 64_109_568
+	for _, c := range []struct {
+		kind   string
+		master int64
+	}{{"distributed", n / 8 * 4}, {"ddp", n * 4}} {
+		tl := run(t, small(), "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: "+c.kind+"}}\n")[0]
+		for id, want := range map[account.TermID]int64{
+			account.TermWeights: 2 * n, account.TermGradients: 4 * n, account.TermMasterCopy: c.master, account.TermOptimizerState: 2 * c.master,
+		} {
+			if got := alive(tl, id); got < want || got > want+want/1000 {
+				t.Errorf("%s, %s: %d bytes, want %d and padding", c.kind, id, got, want)
+			}
+		}
+	}
+}
+
+// Over all ranks that divide them, the optimizer's states are those of one copy, with
+// at most the padding of a bucket: no stage of sharding changes the aggregate.
+func TestAggregate(t *testing.T) {
+	checklist.Covers(t, 206)
+	const n = 64_109_568
+	for _, data := range []string{"1", "2", "4", "8", "64"} {
+		tl := run(t, small(), "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: "+data+"}\ntraining: {optimizer: adamw, sharding: {kind: distributed, overlap: true}}\n")[0]
+		ranks := map[string]int64{"1": 1, "2": 2, "4": 4, "8": 8, "64": 64}[data]
+		if all := alive(tl, account.TermOptimizerState) * ranks; all < 8*n || all > 8*n+8*200*64*ranks {
+			t.Errorf("%s ranks keep %d bytes of moments together, want %d", data, all, 8*n)
+		}
+	}
+}
+
+// A table that the first and the last stage share is on both; the gradient buffer has
+// it too.
+func TestTiedTableOnBothEnds(t *testing.T) {
+	checklist.Covers(t, 180)
+	list := run(t, small(), "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 4, schedule: {kind: 1f1b}, sharding: {kind: ddp}}\n")
+	const layer, table, positions, norm = 3_152_384, 50_304 * 512, 1024 * 512, 1024
+	for stage, want := range []int64{3*layer + table + positions, 3 * layer, 3 * layer, 3*layer + table + norm} {
+		if got := alive(list[stage], account.TermWeights); got != 2*want {
+			t.Errorf("stage %d holds %d bytes of parameters, want %d", stage, got, 2*want)
+		}
+	}
+}
+
+// What the model was given last stays, with its gradient: 2 × positions × micro-batch
+// × width × 2 bytes for each piece of a stage but the first of all.
+func TestHeldInput(t *testing.T) {
+	for chunks, text := range map[int64]string{1: "{kind: 1f1b}", 3: "{kind: interleaved, chunks: 3}"} {
+		list := run(t, small(), "inputs: {only: {context: 1024, micro_batch: 4}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 4, schedule: "+text+", sharding: {kind: ddp}}\n")
+		const one = 2 * 1024 * 4 * 512 * 2
+		for stage, tl := range list {
+			want := chunks * one
+			if stage == 0 {
+				want -= one
+			}
+			got := alive(tl, account.TermActivations) + alive(tl, account.TermTemporaries) + alive(tl, account.TermGradients) - 2*alive(tl, account.TermWeights)
+			if got != want {
+				t.Errorf("%d pieces, stage %d: %d bytes stay, want %d", chunks, stage, got, want)
+			}
+		}
+	}
+}
+
+// Whatever changes bytes and has no program makes the activations unknown, and names
+// itself.
+func TestUnknown(t *testing.T) {
+	const base = "inputs: {only: {context: 1024, micro_batch: 1}}\n"
+	for _, c := range []struct {
+		name, text, want string
+		more             []string
+	}{
+		{"fp8", "features: [fp8_compute]\ntraining: {optimizer: adamw}\n", "fp8", nil},
+		{"graphs", "features: [cuda_graphs]\ntraining: {optimizer: adamw}\n", "cuda_graphs", nil},
+		{"local", "training: {optimizer: adamw, megatron: {implementation: local}}\n", "--transformer-impl local", nil},
+		{"offload", "training: {optimizer: adamw, sharding: {kind: distributed, offload: [optimizer]}}\n", "offloading", nil},
+		{"fsdp", "layout: {data_parallel: 2}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n", "fsdp2", nil},
+		{"optimizer", "training: {optimizer: muon}\n", "muon", nil},
+		{"recompute", "training: {optimizer: adamw, checkpointing: selective, recompute: {modules: [moe_act]}}\n", "moe_act", nil},
+		{"prediction layers", "training: {optimizer: adamw}\n", "mtp-num-layers", []string{"mtp-num-layers", "1"}},
+		{"norms of heads", "training: {optimizer: adamw}\n", "norms of heads", []string{"qk-layernorm", "true"}},
+	} {
+		list, err := laid(small(c.more...), base+c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		named := slices.ContainsFunc(list[0].Bounds, func(b timeline.Bound) bool {
+			return list[0].Terms[b.Term].ID == account.TermActivations && !b.Figure.Known() && strings.Contains(b.Figure.Reason(), c.want)
+		})
+		if !named {
+			t.Errorf("%s: nothing says %q", c.name, c.want)
+		}
+	}
+}
+
+// What cannot run is refused with its rule.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"inputs: {only: {micro_batch: 1}}\ntraining: {optimizer: adamw}\n", "context"},
+		{"inputs: {only: {context: 1000, micro_batch: 1}}\nlayout: {context_parallel: 3}\ntraining: {optimizer: adamw}\n", "1000 positions"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}}\n", "multiple of 4 stages"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 5}\ntraining: {optimizer: adamw}\n", "12 layers"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*3|(tt|)*6L}}\n", "unequal"},
+	} {
+		_, err := laid(small(), c.text)
+		var broken *parallel.NotSupportedError
+		if !errors.As(err, &broken) || !strings.Contains(broken.Rule, c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// Sizes beyond all bounds end in unknown or an error, not in a panic or for ever.
+func TestHostile(t *testing.T) {
+	for _, text := range []string{
+		"inputs: {only: {context: 4611686018427387904, micro_batch: 4611686018427387904}}\ntraining: {optimizer: adamw}\n",
+		"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 12}\ntraining: {optimizer: adamw, accumulation: 4611686018427387904, schedule: {kind: 1f1b}}\n",
+		"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 4611686018427387904, schedule: {kind: gpipe}}\n",
+		"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 1048576}\ntraining: {optimizer: adamw, sharding: {kind: distributed, overlap: true}}\n",
+	} {
+		if list, err := laid(small(), text); err == nil && len(list) == 0 {
+			t.Error("neither stages nor an error")
+		}
+	}
+}
+
+// seventy is Llama-3.1-70B over 64 stages of tensor, pipeline, context and data
+// parallelism with 32 micro-batches.
+const seventyLayout = "inputs: {only: {context: 8192, micro_batch: 1}}\nlayout: {tensor_parallel: 4, pipeline_parallel: 8, context_parallel: 2, data_parallel: 2}\ntraining: {optimizer: adamw, accumulation: 32, sequence_parallel: true, schedule: {kind: 1f1b}, sharding: {kind: distributed, overlap: true}, megatron: {hidden_dropout: false, attention_dropout: false}}\n"
+
+func seventy() megatronmodel.Arguments {
+	return megatronmodel.Arguments{
+		"num-layers": "80", "hidden-size": "8192", "ffn-hidden-size": "28672", "num-attention-heads": "64", "num-query-groups": "8", "vocab-size": "128256",
+		"swiglu": "true", "disable-bias-linear": "true", "normalization": "RMSNorm", "position-embedding-type": "rope", "untie-embeddings-and-output-weights": "true",
+	}
+}
+
+// replayed is the peak of each stage through the allocator.
+func replayed(t testing.TB, list []*timeline.Timeline) (peaks []int64) {
+	for _, tl := range list {
+		r, err := replay.Simulate(context.Background(), tl, replay.DefaultOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		peaks = append(peaks, r.Peaks.Allocated.Bytes)
+	}
+	return peaks
+}
+
+// All stages of 70 billion parameters are laid out and replayed in few bytes: the
+// first stage holds eight micro-batches and the last one, and is the highest.
+func TestSeventyBillion(t *testing.T) {
+	checklist.Covers(t, 224)
+	list := run(t, seventy(), seventyLayout)
+	peaks := replayed(t, list)
+	if len(peaks) != 8 || slices.Max(peaks) != peaks[0] {
+		t.Errorf("peaks by stage: %v", peaks)
+	}
+	for stage := 1; stage < 7; stage++ {
+		if peaks[stage] >= peaks[stage-1] {
+			t.Errorf("stage %d holds more than the one before it: %v", stage, peaks)
+		}
+	}
+	bytes := testing.AllocsPerRun(1, func() { run(t, seventy(), seventyLayout) })
+	if bytes > 800_000 {
+		t.Errorf("%.0f allocations for the eight stages", bytes)
+	}
+}
+
+func BenchmarkSeventyBillion(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		replayed(b, run(b, seventy(), seventyLayout))
+	}
+}

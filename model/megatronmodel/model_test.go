@@ -1,0 +1,108 @@
+package megatronmodel
+
+import (
+	"strings"
+	"testing"
+
+	"floodmark/model"
+)
+
+func total(t *testing.T, a Arguments) int64 {
+	t.Helper()
+	m, err := New("test", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, exact := m.Parameters().IsExact()
+	if !exact {
+		t.Fatalf("%v", m.Parameters())
+	}
+	return n
+}
+
+// Parameters as Megatron-LM's arguments give them, before padding: hand-counted, and
+// the published sizes of two families.
+func TestParameters(t *testing.T) {
+	small := Arguments{"num-layers": "12", "hidden-size": "512", "num-attention-heads": "8", "max-position-embeddings": "1024"}
+	llama := Arguments{
+		"num-layers": "80", "hidden-size": "8192", "ffn-hidden-size": "28672", "num-attention-heads": "64", "group-query-attention": "true", "num-query-groups": "8",
+		"vocab-size": "128256", "swiglu": "true", "disable-bias-linear": "true", "normalization": "RMSNorm", "position-embedding-type": "rope", "untie-embeddings-and-output-weights": "true",
+	}
+	mixtral := Arguments{
+		"num-layers": "32", "hidden-size": "4096", "ffn-hidden-size": "14336", "num-attention-heads": "32", "num-query-groups": "8", "vocab-size": "32000", "num-experts": "8", "moe-router-topk": "2",
+		"swiglu": "true", "disable-bias-linear": "true", "normalization": "RMSNorm", "position-embedding-type": "rope", "untie-embeddings-and-output-weights": "true",
+	}
+	for _, c := range []struct {
+		name string
+		a    Arguments
+		want int64
+	}{
+		{"12 layers of 512", small, 12*3_152_384 + 50257*512 + 1024*512 + 1024},
+		{"Llama 3 70B", llama, 70_553_706_496},
+		{"Mixtral 8x7B", mixtral, 46_702_792_704},
+	} {
+		if got := total(t, c.a); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// The first of so many layers are dense where a frequency says so.
+func TestFrequency(t *testing.T) {
+	for text, want := range map[string]string{"1": "1111", "2": "1010", "[0]*1+[1]*3": "0111", "([0]*2+[1]*2)": "0011", "[0,1]*2": "0101"} {
+		r := &reader{a: Arguments{"moe-layer-freq": text}}
+		got := ""
+		for _, e := range r.expertLayers(4) {
+			got += map[bool]string{true: "1", false: "0"}[e]
+		}
+		if got != want || r.err != nil {
+			t.Errorf("%s: %s, want %s (%v)", text, got, want, r.err)
+		}
+	}
+}
+
+// What is wrong is named, and what is not understood stays unknown.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		a    Arguments
+		want string
+	}{
+		{Arguments{}, "--hidden-size"},
+		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "many"}, "--num-layers"},
+		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2"}, "--max-position-embeddings"},
+		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2", "position-embedding-type": "rope", "num-experts": "4", "disable-bias-linear": "true", "moe-layer-freq": "[0]*9"}, "--moe-layer-freq"},
+	} {
+		if _, err := New("test", c.a); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %s", c.a, err, c.want)
+		}
+	}
+	m, err := New("test", Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2", "position-embedding-type": "rope", "mtp-num-layers": "1"})
+	if err != nil || len(m.Unknown) != 1 || m.Unknown[0].Field != "--mtp-num-layers" {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// No arguments panic, or make a model that disagrees with itself.
+func FuzzNew(f *testing.F) {
+	f.Add("hidden-size=512 num-attention-heads=8 num-layers=2 position-embedding-type=rope")
+	f.Add("hidden-size=512 num-attention-heads=8 num-layers=4 position-embedding-type=rope num-experts=4 disable-bias-linear moe-layer-freq=[0]*1+[1]*3")
+	f.Fuzz(func(t *testing.T, text string) {
+		a := Arguments{}
+		for _, word := range strings.Fields(text) {
+			name, value, _ := strings.Cut(word, "=")
+			a[name] = value
+		}
+		if len(a["num-layers"])+len(a["num-experts"]) > 6 {
+			return // large models take long to list
+		}
+		m, err := New("fuzz", a)
+		if err != nil {
+			return
+		}
+		for _, x := range m.Tensors {
+			if x.Layer >= 0 && int(x.Layer) >= len(m.Stacks[0].Layers) || x.Role == model.RoleOther {
+				t.Errorf("%+v", x)
+			}
+		}
+	})
+}
