@@ -45,7 +45,11 @@ func Files(version string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, File{probe.ScriptName, probe.Script()}, File{"lab.ipynb", append(cells, '\n')}, File{"VERSION", []byte(version + "\n")})
+	script, err := probe.Script()
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, File{probe.ScriptName, []byte(script)}, File{"lab.ipynb", append(cells, '\n')}, File{"VERSION", []byte(version + "\n")})
 	return append(list, File{"SHA256SUMS", sums(list)}), nil
 }
 

@@ -1,10 +1,11 @@
 package probe
 
 import (
-	"bytes"
 	_ "embed"
 	"os"
 	"path/filepath"
+
+	"floodmark/internal/packed"
 )
 
 // The settings of floodmark_probe.py; doc.go says what each means.
@@ -26,23 +27,27 @@ const (
 	startName  = "sitecustomize.py"
 )
 
-//go:embed floodmark_probe.py
+//go:embed floodmark_probe.py.gz
 var script []byte
 
 // Script is the Python file.
-func Script() []byte { return bytes.Clone(script) }
+func Script() (string, error) { return packed.Text(script) }
 
 // WriteScript puts the Python file into an existing folder, under the name that
 // programs import and under the name that Python starts by itself. Both must not
 // exist yet. The folder goes first into PYTHONPATH; the lab is run as
 // `python FOLDER/floodmark_probe.py lab …`.
 func WriteScript(folder string) error {
+	text, err := Script()
+	if err != nil {
+		return err
+	}
 	for _, name := range []string{ScriptName, startName} {
 		f, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
 			return err
 		}
-		if _, err := f.Write(script); err != nil {
+		if _, err := f.WriteString(text); err != nil {
 			f.Close()
 			return err
 		}
