@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -128,6 +129,13 @@ func TestRecordsInBrowser(t *testing.T) {
 	b.until(`document.querySelector("#records .phases")`)
 	b.open("records%3Fa%3D" + mustAbs(t, "../../testdata/oom/exhaustion.txt"))
 	b.until(`document.querySelectorAll("#records td").length > 4`)
+	// What an engine that refused says of it is the answer, and stands first.
+	refused := filepath.Join(t.TempDir(), "refused.log")
+	if err := os.WriteFile(refused, []byte("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.open("records%3Fa%3D" + refused)
+	b.until(`document.querySelector("#records .answer .verdict")?.textContent.includes("utilization")`)
 	b.do(chromedp.SetUploadFiles("#record-file", []string{file}))
 	b.until(`document.querySelector("#records .phases")`)
 	snapshot := mustAbs(t, "../../testdata/snapshots/training_step.pickle")

@@ -124,6 +124,9 @@ func TestServerInBrowser(t *testing.T) {
 	if text := b.text(`document.querySelector("#size .answer").innerText`); !strings.Contains(text, "The cache holds ") || !strings.Contains(text, "graph capture") {
 		t.Errorf("the page says %s", text)
 	}
+	if asked := b.text(`[...document.querySelectorAll(".most button")].map(b => b.textContent).join()`); asked != "Which cards fit?" {
+		t.Errorf("of a server it can be asked %q", asked)
+	}
 	b.do(chromedp.SendKeys("#size-more", "--what-if weights=int8"))
 	b.until(`document.querySelector("#size .answer").innerText.includes("With weights=int8")`)
 }

@@ -5,7 +5,8 @@ import { figure, withUnit, count } from "../figures.js";
 import { against } from "./against.js";
 
 export function log(record) {
-  return [...(record.out_of_memory || []).map(failure), against(record.against, "printed"), table("Allocator settings in force", [{ title: "setting" }, { title: "value" }, { title: "line", number: true }], (record.settings || []).map(s => [s.name, s.value, count(s.line)])),
+  const answered = record.out_of_memory?.length || record.against;
+  return [...record.warnings.map(w => paragraph(w.text, answered ? "note" : "verdict none")), ...(record.out_of_memory || []).map(failure), against(record.against, "printed"), table("Allocator settings in force", [{ title: "setting" }, { title: "value" }, { title: "line", number: true }], (record.settings || []).map(s => [s.name, s.value, count(s.line)])),
     table("What the text says", [{ title: "component" }, { title: "kind" }, { title: "bytes", number: true }, { title: "as printed", number: true }, { title: "rank", number: true }, { title: "device", number: true }, { title: "line", number: true }],
       (record.components || []).map(c => [words(c.component), words(c.kind), withUnit(figure(c, "")), c.printed, c.rank == null ? "—" : String(c.rank), c.device == null ? "—" : String(c.device), count(c.line)])),
     paragraph(`${count(record.not_understood)} of ${count(record.lines)} lines say nothing about memory that is understood.`, "quiet")];

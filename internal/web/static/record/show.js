@@ -18,7 +18,8 @@ const drawers = { estimate, solve, measurement, sweep, comparison, decision, log
 // change of a setting.
 export function show(host, record, command, actions = {}) {
   const draw = drawers[record.kind] || (() => []);
-  host.replaceChildren(...[draw(record, actions), (record.warnings || []).map(w => paragraph(w.text, "note")), raw(record), command ? commandLine(command) : null].flat(2).filter(Boolean));
+  const notes = record.kind === "log" ? [] : record.warnings || []; // of a text they are the answer, and it draws them
+  host.replaceChildren(...[draw(record, actions), notes.map(w => paragraph(w.text, "note")), raw(record), command ? commandLine(command) : null].flat(2).filter(Boolean));
 }
 
 function error(record) {

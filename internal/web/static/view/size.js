@@ -10,8 +10,9 @@ import { remember } from "./last.js";
 export function size(host, tell) {
   const f = form(change);
   const shown = element("div", { class: "answer" });
-  const status = element("p", { role: "status", class: "visually-hidden" });
-  host.append(f.host, element("div", {}, status, shown));
+  const status = element("p", { role: "status", class: "quiet" });
+  const spoken = element("p", { role: "status", class: "visually-hidden" }); // the verdict, for who does not see it change
+  host.append(f.host, element("div", {}, status, spoken, shown));
   let running, wait, listed = false;
 
   // What is typed is waited for a little longer than what is moved.
@@ -33,14 +34,19 @@ export function size(host, tell) {
     const given = f.shared();
     if (given.work === "server" ? !given.command : !given.model) return shown.replaceChildren(paragraph(given.work === "server" ? "Write the command that starts the server: vllm serve, and its flags." : "Name a model: llama-3.1-8b, a folder, or org/name of a hub.", "quiet"));
     shown.setAttribute("aria-busy", "true");
+    const long = setTimeout(() => { status.textContent = given.gpu === "all" ? "estimating, for each card …" : "estimating …"; }, 400);
     try {
       const args = command(given), { record } = await answer(args, running.signal);
       tell(null);
       if (record.kind !== "error") remember("models", given.model);
       show(shown, record, args, { apply: setting => put(taken(f.shared(), setting)), choose: gpu => put({ ...f.shared(), gpu }) });
-      if (given.gpu && given.gpu !== "all" && given.work !== "server" && record.kind === "estimate") shown.querySelector(".raw").before(most(given));
-      status.textContent = shown.querySelector(".verdict")?.textContent || "";
-    } catch (error) { tell(error); }
+      if (given.gpu !== "all" && record.kind === "estimate") shown.querySelector(".raw").before(most(given));
+      spoken.textContent = shown.querySelector(".verdict")?.textContent || "";
+    } catch (error) {
+      if (error.name === "AbortError") return; // another question is on its way
+      tell(error);
+    } finally { clearTimeout(long); }
+    status.textContent = "";
     shown.removeAttribute("aria-busy");
   }
 
@@ -57,7 +63,7 @@ export function size(host, tell) {
         tell(null);
       } catch (error) { tell(error); }
     } }, `${words} that ${fits}?`);
-    const questions = given.work === "training" ? [ask("context", "Longest sequence", "fits"), ask("micro-batch", "Largest micro-batch", "fits")] : [ask("context", "Largest context", "fits"), ask("sequences", "Most sequences", "fit")];
+    const questions = !given.gpu || given.work === "server" ? [] : given.work === "training" ? [ask("context", "Longest sequence", "fits"), ask("micro-batch", "Largest micro-batch", "fits")] : [ask("context", "Largest context", "fits"), ask("sequences", "Most sequences", "fit")];
     return element("p", { class: "most" }, questions.flatMap(q => [q, " "]), element("button", { type: "button", onclick: () => put({ ...given, gpu: "all" }) }, "Which cards fit?"), " ", said);
   }
 
