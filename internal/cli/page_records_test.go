@@ -91,6 +91,41 @@ func TestWaterfallInBrowser(t *testing.T) {
 	b.looksRight("record-waterfall")
 }
 
+// Two estimates side by side: what changed, what the switch could reach, the terms of
+// the peak as a waterfall, and both strips of phases. What differs in more than one
+// thing is refused, and shown when somebody wants it.
+func TestComparisonInBrowser(t *testing.T) {
+	b := openPage(t)
+	files := map[string]string{}
+	for name, flags := range map[string][]string{"none": {"--checkpointing", "none"}, "full": {"--checkpointing", "full"}, "other": {"--optimizer", "sgd", "--checkpointing", "full"}} {
+		files[name] = filepath.Join(t.TempDir(), name+".json")
+		command := append([]string{"estimate", "llama-3.2-1b", "--train", "--context", "4096", "--micro-batch", "1", "--precision", "bf16-params-bf16-grads-fp32-master", "--output", files[name]}, flags...)
+		if name != "other" {
+			command = append(command, "--optimizer", "adamw")
+		}
+		if _, stderr, code := run(100, nil, false, command...); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	b.open("records%3Fa%3D" + files["none"] + "%26b%3D" + files["full"])
+	b.until(`document.querySelector("#records .waterfall")`)
+	text := b.text(`document.querySelector("#records .answer").innerText.replaceAll(/\s+/g, " ")`)
+	for _, want := range []string{"checkpointing none full", "What checkpointing can reach in backward 2", "it keeps fewer activations", "phase by phase, GiB", "It costs: duration"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%.3000s", want, text)
+		}
+	}
+	rows := b.text(`[...document.querySelectorAll(".waterfall tbody th")].map(h => h.textContent).join()`)
+	if !strings.HasPrefix(rows, "a, all of it,activations") || !strings.HasSuffix(rows, ",b, all of it") {
+		t.Errorf("the waterfall has %s", rows)
+	}
+	b.looksRight("record-comparison")
+	b.open("records%3Fa%3D" + files["none"] + "%26b%3D" + files["other"])
+	b.until(`document.querySelector("#records h2")?.textContent === "no answer"`)
+	b.do(chromedp.Click(`#records .answer > button`))
+	b.until(`document.querySelector("#records .verdict")?.textContent.startsWith("NOT COMPARABLE")`)
+}
+
 // A decision shows what was chosen, the four counters, the phases that no run had, and
 // the raw results by their content.
 func TestDecisionInBrowser(t *testing.T) {

@@ -15,17 +15,17 @@ export function records(host, tell, openTrace) {
     element("div", {}, file.row, fileField("record-file", "or choose the file", path => go(path, other.input.value.trim()), tell)),
     element("div", {}, other.row, fileField("record-other", "or choose the file beside it", path => go(file.input.value.trim(), path), tell)), element("button", {}, "Open")), status, shown);
 
-  async function open() {
+  async function open(force) {
     const a = file.input.value.trim(), b = other.input.value.trim();
     if (!a) return shown.replaceChildren(paragraph("A record of any command with --output or --json (a measurement, a sweep, a decision, an estimate …), a PyTorch memory snapshot, an out-of-memory text or an engine's log.", "quiet"));
     status.textContent = "reading …";
     try {
-      const { record, args } = b ? await beside(a, b) : await ask(["explain", a]);
+      const { record, args } = b ? await beside(a, b, force) : await ask(["explain", a]);
       tell(null);
       if (record.kind !== "error") [a, b].forEach((path, i) => [file, other][i].remember(path));
       const content = element("div");
       show(content, record, args, { openTrace: () => openTrace(a), open: path => go(path) });
-      shown.replaceChildren(element("h2", {}, record.kind === "error" ? "no answer" : words(record.kind)), content);
+      shown.replaceChildren(element("h2", {}, record.kind === "error" ? "no answer" : words(record.kind)), content, ...[refusal(record, args, () => open(true))].filter(Boolean));
     } catch (error) { tell(error); }
     status.textContent = "";
   }
@@ -39,10 +39,17 @@ export function records(host, tell, openTrace) {
   };
 }
 
+// What differs in more than one thing is refused; somebody may want to see it.
+function refusal(record, args, go) {
+  if (args[0] !== "compare" || record.kind !== "error" || !/not comparable/.test(record.message)) return null;
+  return element("button", { type: "button", onclick: go }, "Show the two all the same");
+}
+
 const ask = async args => ({ record: (await answer(args)).record, args });
 
 // An estimate stands beside evidence; two of a kind are compared.
-async function beside(a, b) {
-  const second = await ask(["explain", b]);
-  return second.record.kind === "estimate" || /\.ya?ml$/.test(b) ? ask(["explain", a, "--against", b]) : ask(["compare", a, b]);
+async function beside(a, b, force) {
+  const estimate = async path => /\.ya?ml$/.test(path) || (await ask(["explain", path])).record.kind === "estimate";
+  if (await estimate(a) === await estimate(b)) return ask(["compare", a, b, ...(force ? ["--force"] : [])]);
+  return ask(["explain", a, "--against", b]);
 }
