@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"floodmark/account"
+	"floodmark/dtype"
 	"floodmark/estimate"
 	"floodmark/estimate/outside"
 	"floodmark/timeline"
@@ -15,20 +16,55 @@ func (r *run) surroundings(in estimate.Input) {
 	arch, mesh := in.Memory.Arch, in.Plan.Mesh
 	hold := func(id account.TermID, c account.Category, f account.Figure) { r.tl.Hold(id, c, 0, timeline.ToEnd, f) }
 	hold(account.TermContext, account.CategoryContext, outside.Context(arch))
-	hold(account.TermCommunication, account.CategoryCommunication, communicators(arch, mesh))
+	hold(account.TermCommunication, account.CategoryCommunication, communicators(in.Memory, mesh))
 	for _, other := range in.Workload.Resident {
 		hold(estimate.Resident(other))
 	}
 }
 
-// communicators is what NCCL holds for the groups of Megatron-LM, of which it makes
-// more than engines that serve.
-func communicators(arch string, mesh workload.Mesh) account.Figure {
-	f := outside.Communicators(arch, mesh, mesh.ExpertParallel > 1)
-	if mesh.Ranks() > 1 {
-		return account.AtLeast(f.Low(), "what the communicators of Megatron-LM's groups hold was not measured", f.Provenance)
+// communicators is what NCCL holds for the groups of Megatron-LM that talk: one of
+// each kind of parallelism, those of data and context for gradients and parameters
+// too (megatron/core/parallel_state.py).
+func communicators(memory estimate.Memory, mesh workload.Mesh) account.Figure {
+	link := outside.LinkOf(memory.Arch, memory.Name)
+	over := func(m workload.Mesh) account.Figure {
+		return outside.CommunicatorsOver(memory.Arch, link, m, m.ExpertParallel > 1)
 	}
-	return f
+	parts := []account.Figure{over(workload.Mesh{TensorParallel: mesh.TensorParallel, PipelineParallel: mesh.PipelineParallel, ExpertParallel: mesh.ExpertParallel})}
+	if mesh.ContextParallel > 1 {
+		parts = append(parts, over(workload.Mesh{ContextParallel: mesh.ContextParallel}))
+	}
+	if mesh.DataParallel*mesh.ContextParallel > 1 {
+		parts = append(parts, outside.Replicas(memory.Arch, link))
+	}
+	return account.Sum(parts[0].Provenance, parts...)
+}
+
+// beside is what a workload declares beside the steps of training; empty where
+// nothing.
+func beside(train *workload.Train, phases []account.PhaseID) string {
+	for _, p := range phases {
+		switch p {
+		case account.PhaseModelLoad, account.PhaseForward, account.PhaseLoss, account.PhaseBackward, account.PhaseOptimizerStep:
+		default:
+			return string(p)
+		}
+	}
+	switch {
+	case train.Evaluation != nil:
+		return "evaluation"
+	case train.Save != nil:
+		return "a copy that is gathered to be saved"
+	case train.Export != nil:
+		return "export"
+	case train.Resume != "":
+		return "resumption"
+	case train.InBackward:
+		return "an optimizer in backward"
+	case train.Autocast != dtype.Unknown:
+		return "autocast"
+	}
+	return ""
 }
 
 // unmodelled is why activations have no high: something that the workload says and
@@ -41,6 +77,9 @@ func unmodelled(in estimate.Input, s settings) string {
 		default:
 			return fmt.Sprintf("%s is not modelled for Megatron-LM", f)
 		}
+	}
+	if what := beside(train, in.Workload.Phases); what != "" {
+		return what + " is not modelled for Megatron-LM"
 	}
 	switch {
 	case len(in.Workload.Open) > 0:

@@ -6,18 +6,22 @@ import (
 	"floodmark/workload"
 )
 
+// headNorm is the norm of heads: its weights are those of one head.
+func headNorm(k model.NormKind) model.Norm { return model.Norm{Kind: k} }
+
 // layer is a TransformerLayer of one rank.
 type layer struct {
-	te      *te
-	heads   heads
-	kernels workload.MegatronAttention
-	qkv     weight  // with the norm before it
-	latent  *latent // in place of qkv
-	proj    weight
-	up      weight // with the norm before it
-	down    weight
-	gated   bool
-	experts *experts // in place of up and down
+	te                 *te
+	heads              heads
+	kernels            workload.MegatronAttention
+	qkv                weight  // with the norm before it
+	latent             *latent // in place of qkv
+	queryNorm, keyNorm weight  // of each head; empty where there are none
+	proj               weight
+	up                 weight // with the norm before it
+	down               weight
+	gated              bool
+	experts            *experts // in place of up and down
 }
 
 // newLayer makes the parameters of a layer, or says why it has no program.
@@ -51,12 +55,16 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 	switch a := l.Mixers[0].(type) {
 	case model.Attention:
-		if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate || a.QKNorm {
-			return "attention with windows, sinks, gates or norms of heads is not modelled for Megatron-LM"
+		if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate {
+			return "attention with windows, sinks or gates is not modelled for Megatron-LM"
 		}
 		y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
 		y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
 		y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
+		if a.QKNorm {
+			y.queryNorm, y.keyNorm = r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim), r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim)
+			y.heads.rotary = true // its query and key are new tensors in any case
+		}
 	case model.LatentAttention:
 		if y.latent, y.heads, why = r.newLatent(a, l, width, r.latentNorms); why != "" {
 			return why
@@ -76,7 +84,7 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 		q, k, v := l.latent.forward(e, x, l.heads)
 		attended = e.core(l.kernels, l.heads, q, k, v)
 	} else {
-		attended = e.attend(e.layerNormLinear(x, &l.qkv), l.heads, l.kernels)
+		attended = l.attend(e.layerNormLinear(x, &l.qkv))
 	}
 	middle := e.m.Keep(e.biasDropoutAdd(e.linear(attended, l.proj.withoutBias()), l.proj.bias, x))
 	var out torch.Tensor
@@ -87,6 +95,22 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	}
 	e.m.Drop(middle)
 	return out
+}
+
+// attend is attention, its queries and keys normed where they are.
+func (l *layer) attend(mixed torch.Tensor) torch.Tensor {
+	if !l.queryNorm.normW.Defined() {
+		return l.te.attend(mixed, l.heads, l.kernels)
+	}
+	q, k, v := l.te.split(mixed, l.heads)
+	q, k = l.te.normHeads(q, l.heads.query, &l.queryNorm), l.te.normHeads(k, l.heads.kv, &l.keyNorm)
+	return l.te.core(l.kernels, l.heads, q, k, v)
+}
+
+// normHeads is a norm of each head by itself.
+func (e *te) normHeads(x torch.Tensor, heads int64, w *weight) torch.Tensor {
+	rows, width := x.Size(0), x.Size(1)
+	return e.m.Reshape(e.norm(e.m.Reshape(x, rows*heads, width/heads), w), rows, width)
 }
 
 // network is MLP: the bias of its first product goes into the activation, that of

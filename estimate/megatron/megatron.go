@@ -102,8 +102,11 @@ const (
 // check refuses work that nobody could run or count.
 func check(in estimate.Input) error {
 	w := in.Workload
-	if w.Training == nil {
+	switch {
+	case w.Training == nil:
 		return refuse("Megatron-LM trains: the workload says nothing of training")
+	case w.Operation != workload.Training && w.Operation != workload.FineTuning:
+		return refuse("%s by Megatron-LM is not modelled, only its steps of training", w.Operation)
 	}
 	for _, d := range []workload.Dimension{workload.Context, workload.MicroBatch} {
 		if n, has := w.Dimension(d); !has || n < 1 {
@@ -186,6 +189,9 @@ func (r *run) build(in estimate.Input) (why string) {
 			if in.Plan.Chunk[i] != c {
 				continue
 			}
+			if kind := in.Model.Stacks[ref.Stack].Kind; kind != model.Decoder && why == "" {
+				why = fmt.Sprintf("layers of a %s are not modelled for Megatron-LM", kind)
+			}
 			l, reason := r.newLayer(in.Plan.Layer(in.Model, ref), in.Model.Stacks[ref.Stack].Layers[ref.Layer], r.hidden)
 			if reason != "" && why == "" {
 				why = reason
@@ -233,7 +239,8 @@ func (r *run) entrance(in estimate.Input) {
 // table: a stage that has both has it once.
 func (r *run) exit(in estimate.Input) {
 	for _, t := range in.Plan.Tensors {
-		if in.Model.Tensors[t.Tensor].Role != model.RoleFinalNorm {
+		whole := in.Model.Tensors[t.Tensor]
+		if bias := whole.Role == model.RoleNormBias && whole.Layer == model.NoLayer; whole.Role != model.RoleFinalNorm && !bias {
 			continue
 		}
 		w := r.states.add(false, t.Shape...)

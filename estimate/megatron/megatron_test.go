@@ -163,7 +163,8 @@ func TestUnknown(t *testing.T) {
 		{"optimizer", "training: {optimizer: muon}\n", "muon", nil},
 		{"recompute", "training: {optimizer: adamw, checkpointing: selective, recompute: {modules: [moe_act]}}\n", "moe_act", nil},
 		{"prediction layers", "training: {optimizer: adamw}\n", "mtp-num-layers", []string{"mtp-num-layers", "1"}},
-		{"norms of heads", "training: {optimizer: adamw}\n", "norms of heads", []string{"qk-layernorm", "true"}},
+		{"evaluation", "training: {optimizer: adamw, evaluation: {batch: 1}}\n", "evaluation", nil},
+		{"save", "training: {optimizer: adamw}\nphases: [save]\n", "save", nil},
 	} {
 		list, err := laid(small(c.more...), base+c.text)
 		if err != nil {

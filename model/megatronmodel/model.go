@@ -159,11 +159,19 @@ func (b *builder) attention(layer int, position string) model.Attention {
 		b.add(layer, model.RoleQKVBias, "self_attention.linear_qkv.bias", rows)
 	}
 	if a.QKNorm {
-		b.add(layer, model.RoleQueryNorm, "self_attention.q_layernorm.weight", dim)
-		b.add(layer, model.RoleKeyNorm, "self_attention.k_layernorm.weight", dim)
+		b.headNorm(layer, model.RoleQueryNorm, "q", dim)
+		b.headNorm(layer, model.RoleKeyNorm, "k", dim)
 	}
 	b.projection(layer, b.heads*dim)
 	return a
+}
+
+// headNorm is a norm that all heads share.
+func (b *builder) headNorm(layer int, role model.Role, name string, dim int) {
+	b.add(layer, role, "self_attention."+name+"_layernorm.weight", dim)
+	if b.norm == model.LayerNorm {
+		b.add(layer, role, "self_attention."+name+"_layernorm.bias", dim)
+	}
 }
 
 func (b *builder) projection(layer, from int) {
