@@ -98,6 +98,10 @@ func (p *Prediction) judge(card *device.Card, accounts []account.Account, budget
 		v.Value = fit.CannotTell
 		v.Reasons = append(slices.Clone(open), v.Reasons...)
 	}
+	if assumed := p.Request.Workload.Assumed; len(assumed) > 0 && (v.Value == fit.Fits || v.Value == fit.DoesNotFit) {
+		v.Value = fit.CannotTell
+		v.Reasons = append(slices.Clone(assumed), v.Reasons...)
+	}
 	if card == nil {
 		return v
 	}

@@ -28,7 +28,7 @@ func (p *Prediction) Record(tool record.Tool) any {
 	for _, d := range p.Request.Declared {
 		r.Declared = append(r.Declared, record.Declaration{Field: d.Field, Value: d.Value, File: record.Text(d.File), Key: record.Text(d.Key), Rule: record.Text(d.Rule)})
 	}
-	r.Open = p.Request.Workload.Open
+	r.Open = slices.Concat(p.Request.Workload.Assumed, p.Request.Workload.Open)
 	r.Capacity = capacityRecord(p.Capacity)
 	r.Share = p.shareRecord()
 	if p.Starts != nil {

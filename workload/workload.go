@@ -185,9 +185,12 @@ type Workload struct {
 	Features  []Feature
 	// Open is settings whose bearing on sizes is not modelled, each with why: over
 	// them nothing is known to fit.
-	Open   []string
-	Host   int64             // bytes of host memory that may be used; 0 when not declared
-	Phases []account.PhaseID // phases that the user declares; empty for those of the operation
+	Open []string
+	// Assumed is what nobody said and one value was counted for: over it nothing is
+	// decided either way.
+	Assumed []string
+	Host    int64             // bytes of host memory that may be used; 0 when not declared
+	Phases  []account.PhaseID // phases that the user declares; empty for those of the operation
 }
 
 // Dimension is the largest declared value of a dimension over the inputs, and

@@ -36,7 +36,7 @@ func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) {
 	a.over(f)
 	for _, assumed := range a.recipe.Assumed {
 		if !f.Changed(assumed.Flag) {
-			w.Open = append(w.Open, assumed.Text)
+			w.Assumed = append(w.Assumed, assumed.Text)
 		}
 	}
 }

@@ -29,7 +29,8 @@ type Recipe struct {
 	Hidden func(*workload.Workload, int64)
 }
 
-// Assumption is what nobody said. It is open unless the flag says it.
+// Assumption is what nobody said, and was counted one way. Over it nothing is decided
+// unless the flag says it.
 type Assumption struct{ Flag, Text string }
 
 // Error is a command line that cannot be read.
