@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"floodmark/internal/source"
 	"floodmark/workload"
 )
 
@@ -371,10 +370,4 @@ func (c *command) trl(words []string) error {
 	}
 	c.plan.method = words[0]
 	return c.arguments("transformers", words[1:])
-}
-
-// notFound reports a file that is not there.
-func notFound(err error) bool {
-	var f *source.FileError
-	return asError(err, &f)
 }

@@ -1,14 +1,10 @@
 package recipe
 
 import (
-	"errors"
 	"path"
 	"strconv"
 	"strings"
 )
-
-// asError is errors.As, for one kind of error.
-func asError[T error](err error, into *T) bool { return errors.As(err, into) }
 
 // script reads a script with its arguments, or a module behind -m.
 func (c *command) script(words []string) error {

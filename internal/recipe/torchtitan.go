@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"floodmark/dtype"
 	"floodmark/workload"
 )
 
@@ -96,8 +95,5 @@ func (p *plan) titanPipeline(t *workload.Train) {
 	default:
 		p.open(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
 		t.Schedule.Kind = workload.OneFOneB
-	}
-	if p.workload.Precision.Parameters == dtype.Unknown {
-		return
 	}
 }
