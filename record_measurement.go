@@ -38,6 +38,7 @@ func (e measurementEvidence) Record(tool record.Tool) any {
 	for _, p := range m.Phases {
 		r.Phases = append(r.Phases, measuredPhase(p))
 	}
+	r.Trends = trendRecords(m)
 	return r
 }
 
@@ -144,6 +145,16 @@ type recordedMeasurement struct {
 // Accounts is what the run held, as on the day when it was measured.
 func (e recordedMeasurement) Accounts() []account.Account { return e.measurement.Accounts() }
 
+// Record is the record itself. One that was written before trends were told has them
+// too: they follow from its phases.
+func (e recordedMeasurement) Record(record.Tool) any {
+	m := *e.document.(*record.Measurement)
+	if m.Trends == nil {
+		m.Trends = trendRecords(e.measurement)
+	}
+	return &m
+}
+
 // readPhase is a phase that was read back. A peak of which the record has two ends
 // is one that the counter bounds from above.
 func readPhase(r record.MeasuredPhase) measurement.Phase {
@@ -155,7 +166,10 @@ func readPhase(r record.MeasuredPhase) measurement.Phase {
 			Reserved: first(r.Peak.ReservedBytes, r.Peak.ReservedHighBytes, r.Peak.ReservedLowBytes)},
 		Async:   r.Peak.ReservedHighBytes != nil,
 		Sampled: measurement.Sampled{Device: first(r.DeviceBytes, r.DeviceLowBytes), Process: first(r.ProcessBytes, r.ProcessLowBytes)},
-		Status:  measurement.Status(r.Status), Inferred: r.Inferred,
+		Status:  measurement.Status(r.Status), Inferred: r.Inferred, Nested: r.Nested,
+	}
+	for _, s := range r.ObservedShapes {
+		p.Shapes = append(p.Shapes, measurement.Shape{Name: s.Name, Shape: s.Shape})
 	}
 	p.ID = measurement.PhaseNamed(r.Name)
 	if r.Error != nil {

@@ -12,6 +12,7 @@ type Measurement struct {
 	Series      MeasuredSeries      `json:"series"`
 	Processes   []MeasuredProcess   `json:"processes"`
 	Phases      []MeasuredPhase     `json:"phases"`
+	Trends      []Trend             `json:"trends"`  // what memory follows over the passes of a phase
 	Against     *Against            `json:"against"` // an estimate beside what was measured; null where none was asked for
 }
 
@@ -156,4 +157,25 @@ type MeasuredPeak struct {
 type Result struct {
 	Loss   *string `json:"loss"` // as Python prints it; a text, because it can be nan
 	SHA256 *string `json:"sha256"`
+}
+
+// Trend is a straight line through the passes of one phase: what its memory follows.
+// It is fitted, and says of what was not run only what the line says.
+type Trend struct {
+	Kind      string  `json:"kind"` // kept, follows_input, follows_longest
+	Phase     string  `json:"phase"`
+	Rank      *int    `json:"rank"`
+	Device    *int    `json:"device"`
+	Scope     string  `json:"scope"`
+	Passes    int     `json:"passes"`
+	Per       string  `json:"per"` // pass, token
+	Slope     float64 `json:"slope"`
+	Intercept float64 `json:"intercept"`
+	Fit       float64 `json:"r_squared"`
+	// RowElements is how many 32-bit numbers are kept of each token, where the slope is
+	// a whole number of them: of logits it is the vocabulary.
+	RowElements   *int64 `json:"row_elements"`
+	FailedTokens  *int64 `json:"failed_tokens"`  // of the pass that failed after these
+	LongestTokens *int64 `json:"longest_tokens"` // before it
+	Text          string `json:"text"`           // one sentence
 }

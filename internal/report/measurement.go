@@ -27,6 +27,9 @@ func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	for _, g := range groups(d) {
 		measuredPlace(b, g, d, unit, s)
 	}
+	for _, t := range d.Trends {
+		b.WriteString("\n" + paragraph(s, "  ", s.bold(placePrefix(t.Rank, t.Device)+t.Text)))
+	}
 	against(b, d.Against, "measured", s)
 	if lines := meanings(d); len(lines) > 0 {
 		b.WriteString("\n")
