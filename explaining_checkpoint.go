@@ -1,6 +1,12 @@
 package floodmark
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
 	"floodmark/account"
 	"floodmark/measurement"
 	"floodmark/record"
@@ -42,6 +48,69 @@ func (b *beside) checkpointOf(at string, levels levelFigures) *record.Checkpoint
 		return nil
 	}
 	return c
+}
+
+// Reconcile sets the levels of checkpoints of a measurement inside each other:
+// "backward#2" is the end of that phase in step 2, "backward#2:start" its start, and
+// without a step it is all of them.
+func Reconcile(document any, checkpoints []string) (*record.Measurement, error) {
+	m, is := document.(*record.Measurement)
+	if !is {
+		return nil, ErrNoCheckpoints
+	}
+	copied := *m
+	for _, text := range checkpoints {
+		name, which, _ := strings.Cut(text, ":")
+		if which != "" && which != "start" && which != "end" {
+			return nil, &SettingsError{fmt.Errorf("the checkpoint %q is neither :start nor :end of its phase", text)}
+		}
+		name, number, stepped := strings.Cut(name, "#")
+		step, err := strconv.Atoi(number)
+		if stepped && err != nil {
+			return nil, &SettingsError{fmt.Errorf("the checkpoint %q has no step behind #", text)}
+		}
+		found := checkpointsAt(m, strings.ReplaceAll(name, " ", "_"), step, stepped, which)
+		if len(found) == 0 {
+			return nil, &SettingsError{fmt.Errorf("no checkpoint %q holds two scopes; phases are %s", text, strings.Join(phaseNames(m), ", "))}
+		}
+		copied.Checkpoints = append(copied.Checkpoints, found...)
+	}
+	return &copied, nil
+}
+
+// ErrNoCheckpoints is evidence without checkpoints.
+var ErrNoCheckpoints = errors.New("only a measurement has checkpoints")
+
+func checkpointsAt(m *record.Measurement, name string, step int, stepped bool, which string) []record.Checkpoint {
+	var list []record.Checkpoint
+	for _, p := range m.Phases {
+		if p.Name != name || stepped && p.Step != step {
+			continue
+		}
+		b := &beside{rank: p.Rank, device: p.Device}
+		at, readings := "the end of "+stepWords(p), p.End
+		if which == "start" {
+			at, readings = "the start of "+stepWords(p), p.Start
+		}
+		if c := b.checkpointOf(at, readingsAt(readings)); c != nil {
+			list = append(list, *c)
+		}
+	}
+	return list
+}
+
+func phaseNames(m *record.Measurement) []string {
+	var names []string
+	for _, p := range m.Phases {
+		name := p.Name
+		if p.Step > 0 {
+			name += fmt.Sprintf("#%d", p.Step)
+		}
+		if !slices.Contains(names, name) && len(names) < 20 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // widest is the end of the phase at which most scopes were read, and of those the

@@ -248,3 +248,36 @@ func TestAgainstSnapshot(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// Two instants: allocated and reserved are (8, 10) and (6, 12) GiB. The gaps are of
+// their checkpoints, 2 and 6; the peaks, 8 and 12, have no difference.
+func TestTwoInstants(t *testing.T) {
+	checklist.Covers(t, 64, 65, 66, 68)
+	e, err := Open("docs/cases/two_instants.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Reconcile(e.Record(record.Tool{}), []string{"forward", "backward#1:end"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gaps []int64
+	for _, c := range m.Checkpoints {
+		for _, l := range c.Levels {
+			if l.Scope == "reserved" {
+				gaps = append(gaps, *l.BesideLow>>30)
+			}
+		}
+	}
+	if len(gaps) != 2 || gaps[0] != 2 || gaps[1] != 6 {
+		t.Errorf("gaps %v", gaps)
+	}
+	for _, text := range []string{"forward#x", "forward#3", "save", "forward:middle"} {
+		if _, err := Reconcile(m, []string{text}); err == nil {
+			t.Errorf("%q is a checkpoint", text)
+		}
+	}
+	if _, err := Reconcile(&record.Estimate{}, nil); !errors.Is(err, ErrNoCheckpoints) {
+		t.Errorf("%v", err)
+	}
+}

@@ -31,7 +31,7 @@ func trendRecords(m *measurement.Measurement) []record.Trend {
 // trendText says what a line means, and what it does not.
 func trendText(t measurement.Trend) string {
 	name := spacedTerm(t.Phase.Name)
-	passes := fmt.Sprintf("over %d passes of %s, on a straight line (R² %s)", t.Passes, name, strconv.FormatFloat(math.Floor(t.Fit*1000)/1000, 'f', -1, 64))
+	passes := fmt.Sprintf("over %d passes, on a straight line (R² %s)", t.Passes, strconv.FormatFloat(math.Floor(t.Fit*1000)/1000, 'f', -1, 64))
 	if t.Kind == measurement.Kept {
 		return keptText(t, name, passes)
 	}
@@ -63,11 +63,12 @@ func keptText(t measurement.Trend, name, passes string) string {
 	return text
 }
 
-// bytesText is a slope: whole bytes where they are few, else an amount.
+// bytesText is a slope: whole bytes, and what they are in a larger unit.
 func bytesText(slope float64) string {
 	n := int64(math.Round(slope))
-	if n < 10_000_000 {
-		return bytesize.Group(n) + " B"
+	text := bytesize.Group(n) + " B"
+	if n >= 10_000_000 {
+		text += " (" + sizeText(n) + ")"
 	}
-	return sizeText(n)
+	return text
 }

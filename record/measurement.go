@@ -12,8 +12,9 @@ type Measurement struct {
 	Series      MeasuredSeries      `json:"series"`
 	Processes   []MeasuredProcess   `json:"processes"`
 	Phases      []MeasuredPhase     `json:"phases"`
-	Trends      []Trend             `json:"trends"`  // what memory follows over the passes of a phase
-	Against     *Against            `json:"against"` // an estimate beside what was measured; null where none was asked for
+	Trends      []Trend             `json:"trends"`      // what memory follows over the passes of a phase
+	Checkpoints []Checkpoint        `json:"checkpoints"` // those that were asked for, scope inside scope
+	Against     *Against            `json:"against"`     // an estimate beside what was measured; null where none was asked for
 }
 
 // Outcome is how a program ended. Status is as a shell sees it: 128+n on a

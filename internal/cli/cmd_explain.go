@@ -16,6 +16,7 @@ const maxPiped = 64 << 20
 
 func newExplain(s *session) *cobra.Command {
 	var page string
+	var checkpoints []string
 	var beside besideOptions
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
@@ -61,6 +62,11 @@ errors that cancel in a sum are said to. Either file may come first.`,
 					return source.OfFile(args[0], err)
 				}
 			}
+			if len(checkpoints) > 0 {
+				if document, err = floodmark.Reconcile(document, checkpoints); err != nil {
+					return ofFlag("--at", err)
+				}
+			}
 			if err := s.page(page, filepath.Base(args[0]), document, floodmark.TraceOf(evidence)); err != nil {
 				return err
 			}
@@ -68,6 +74,7 @@ errors that cancel in a sum are said to. Either file may come first.`,
 		},
 	}
 	beside.addFlags(cmd.Flags())
+	cmd.Flags().StringArrayVar(&checkpoints, "at", nil, "a `checkpoint` of a measurement, scope inside scope: the end of a phase (backward#2, optimizer_step) or its start (backward#2:start)")
 	newFileFlag(cmd.Flags(), &page, "html", "", "also write a page to this new `file`, which opens offline")
 	return cmd
 }

@@ -30,6 +30,9 @@ func measurement(b *strings.Builder, d *record.Measurement, s Style) {
 	for _, t := range d.Trends {
 		b.WriteString("\n" + paragraph(s, "  ", s.bold(placePrefix(t.Rank, t.Device)+t.Text)))
 	}
+	for _, c := range d.Checkpoints {
+		checkpoint(b, &c, s)
+	}
 	against(b, d.Against, "measured", s)
 	if lines := meanings(d); len(lines) > 0 {
 		b.WriteString("\n")
