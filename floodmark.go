@@ -46,6 +46,8 @@ type Request struct {
 	Open func(ctx context.Context, name string) (*model.Model, error)
 	// Warnings are what reading the request had to say.
 	Warnings []account.Warning
+
+	calibration *calibration // see Calibrated; nil for none
 }
 
 // AnyDevice is every device of which nothing else is said.
@@ -98,7 +100,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if r, err = r.trained(); err != nil {
 		return nil, err
 	}
-	r = r.unpacked().beside(ctx)
+	r = r.unpacked().beside(ctx).pinned()
 	if ranks := r.Workload.Mesh.Ranks(); r.Devices > 0 && ranks > r.Devices {
 		return nil, &parallel.NotSupportedError{Rule: fmt.Sprintf("the layout takes %d devices and there is %d", ranks, r.Devices)}
 	}
@@ -132,6 +134,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 		if err != nil {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
+		r.calibrate(result.Timeline)
 		run, err := lay(ctx, result.Timeline, in.Memory)
 		if err != nil {
 			return outcome{}, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)

@@ -22,6 +22,7 @@ type estimateOptions struct {
 	reserveGiB        string
 	share             string
 	page              string
+	calibrate         string
 }
 
 func newEstimate(s *session) *cobra.Command {
@@ -88,6 +89,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4) and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
 	newFileFlag(f, &o.page, "html", "", "also write a page to this new `file`, which opens offline")
+	textFlag(f, &o.calibrate, "calibrate", "a measurement (`file`) of this very workload on this card: what it held outside of its allocator takes the place of intervals that were measured elsewhere")
 	textFlag(f, &o.share, "share", "several workloads, each a process of its own, on one `device` (cuda:0)")
 	textFlag(f, &o.parameters, "parameters", "no model: a `count` of parameters in one uniform format")
 	textFlag(f, &o.bits, "bits", "with --parameters: `bits` of one parameter")
@@ -128,6 +130,9 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	if len(args) == 0 {
 		return nil, &usageError{err: errNoModel, hint: "name a model or a workload file, or give --parameters and --bits"}
 	}
+	if o.share != "" && o.calibrate != "" {
+		return nil, &usageError{err: errors.New("--calibrate is of one workload, and --share of several")}
+	}
 	if o.share != "" {
 		return s.share(cmd, o, args)
 	}
@@ -138,7 +143,25 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	if err != nil {
 		return nil, err
 	}
+	if o.calibrate != "" {
+		if request, err = s.calibrated(cmd, request, o.calibrate); err != nil {
+			return nil, err
+		}
+	}
 	return s.estimateOne(cmd, o, request)
+}
+
+// calibrated is a request with what a measurement observed.
+func (s *session) calibrated(cmd *cobra.Command, request floodmark.Request, path string) (floodmark.Request, error) {
+	evidence, err := s.open(cmd, path)
+	if err != nil {
+		return request, err
+	}
+	request, err = request.Calibrated(evidence, path)
+	if err != nil {
+		return request, ofFlag("--calibrate", err)
+	}
+	return request, nil
 }
 
 // estimateOne is the estimate of one workload, with all that was asked beside
