@@ -50,8 +50,8 @@ func (r Request) Calibrated(e Evidence, name string) (Request, error) {
 	outside = outside.As(account.Provenance{Origin: account.Observed, Scope: account.Process, Counter: "process − reserved", Source: name})
 	r.calibration = &calibration{outside: outside, card: r.Card.Name}
 	r.Warnings = append(slices.Clone(r.Warnings), account.Warning{Code: "calibrated", Text: fmt.Sprintf(
-		"context, communication and graph pools are what %s held outside of its allocator, %s over %d checkpoints, for %s and this shape only; nothing else was taken from it",
-		name, amountOf(outside), checkpoints, runWords(m))})
+		"context, communication and graph pools are what %s held outside of its allocator, %s over %s of it, for %s and this shape only; nothing else was taken from it",
+		name, amountOf(outside), checkpointsText(checkpoints), runWords(m))})
 	if len(ranShape(m)) == 0 {
 		r.Warnings = append(r.Warnings, account.Warning{Code: "shape_not_recorded", Text: name + " does not say with which sizes it ran: that they are these is an assumption of yours"})
 	}
@@ -181,4 +181,11 @@ func (r Request) calibrate(tl *timeline.Timeline) {
 	term := tl.Term(account.TermContext, account.CategoryContext, c.outside.Provenance)
 	tl.Terms[term].Provenance = c.outside.Provenance
 	tl.Bound(term, int(from), to, c.outside)
+}
+
+func checkpointsText(n int) string {
+	if n == 1 {
+		return "one checkpoint"
+	}
+	return fmt.Sprintf("%d checkpoints", n)
 }
