@@ -184,6 +184,7 @@ func TestRefused(t *testing.T) {
 		{"f.yaml", "", "is empty"},
 		{"f.yaml", strings.Repeat(" ", 80) + "a: 1\n", "levels deep"},
 		{"f.yaml", "distributed_type: FSDP\n", "nothing says what is trained"},
+		{"f.yaml", "model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\nmax_new_tokens: 300\n", "trains nothing"},
 		{"f.json", `{"train_batch_size": 1`, "no JSON"},
 		{"f.json", `{"train_batch_size": 1} x`, "goes on behind"},
 		{"f.toml", "[training]\nseq_len = \n", "line 2"},

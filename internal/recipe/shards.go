@@ -37,6 +37,7 @@ func (p *plan) lays() {
 	switch {
 	case world == 0:
 		m.DataParallel = max(1, degree("replicas"))
+		p.derive("processes", m.DataParallel*int(within), "nobody says how many: the fewest")
 		if p.shards() != "" || within > 1 {
 			p.assume("data-parallel", "how many processes train together is not said: one data-parallel rank is counted (give --data-parallel, or the command with torchrun --nproc_per_node)")
 		}

@@ -24,6 +24,10 @@ func (p *plan) component(name string, tree map[string]any) {
 // and recipes for several devices shard them by fully_shard, parameter by parameter
 // (torchtune/training/_distributed.py). Source: torchtune at bd2a0fc7c314.
 func (p *plan) torchtune() {
+	if !p.said("optimizer") {
+		p.err = &Error{Msg: "the recipe of torchtune names no optimizer: it evaluates, generates or quantises, and trains nothing"}
+		return
+	}
 	t := p.train()
 	p.workload.Engine = workload.Engine{Name: "torchtune"}
 	p.needsContext()
