@@ -13,6 +13,7 @@ import (
 	"floodmark/internal/source"
 	"floodmark/model"
 	"floodmark/model/hfmodel"
+	"floodmark/model/megatronmodel"
 	"floodmark/workload"
 )
 
@@ -86,6 +87,8 @@ func (s *session) modelOf(ctx context.Context, a *asked) (*model.Model, error) {
 		return s.model(ctx, a.Model)
 	case a.recipe.Config != nil:
 		return hfmodel.Read(source.Bytes("the model of the command", a.recipe.Config))
+	case a.recipe.Arguments != nil:
+		return megatronmodel.New("the model of the command", a.recipe.Arguments)
 	case len(a.recipe.Models) == 0:
 		return nil, &usageError{err: errors.New("the configuration names no model that is known here"), hint: "name it too: floodmark estimate MODEL …"}
 	}

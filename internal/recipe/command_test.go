@@ -92,9 +92,24 @@ func TestMegatron(t *testing.T) {
 			t.Errorf("%s lacks %s", r.Config, want)
 		}
 	}
+	if m := train.Megatron; m.Attention != workload.FusedKernels || m.HiddenDropout == nil || *m.HiddenDropout || m.AttentionDropout == nil || m.CrossEntropy != workload.NativeFusedLoss || m.LoaderMask == nil || m.AccumulationFusion != nil {
+		t.Errorf("%+v", m)
+	}
 	fp8, err := Parse(append(strings.Fields(megatron8B), "--fp8-format", "hybrid", "--fp8-param-gather"), published(nil))
 	if err != nil || !slices.Contains(fp8.Workload.Features, workload.FP8Compute) || len(fp8.Workload.Open) != 1 {
 		t.Errorf("with FP8: %+v, %v", fp8, err)
+	}
+}
+
+// A model that no class of Hugging Face's has is that of the arguments.
+func TestMegatronArguments(t *testing.T) {
+	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --multi-latent-attention --q-lora-rank 192 --kv-lora-rank 64 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16 --num-experts 4 --moe-layer-freq [0]*1+[1]*3 --moe-token-dispatcher-type alltoall --disable-bias-linear --cp-comm-type a2a"), published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.Arguments
+	if r.Config != nil || a["multi-latent-attention"] != "true" || a["qk-head-dim"] != "16" || a["moe-layer-freq"] != "[0]*1+[1]*3" || a["max-position-embeddings"] != "1024" || len(r.Workload.Open) > 0 || r.Workload.Training.Megatron.ContextExchange != "a2a" {
+		t.Errorf("%s %v %v %+v", r.Config, a, r.Workload.Open, r.Workload.Training.Megatron)
 	}
 }
 

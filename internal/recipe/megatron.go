@@ -42,7 +42,98 @@ func (p *plan) megatron() {
 	if p.text("fp8") != "" {
 		p.workload.Features = append(p.workload.Features, workload.FP8Compute)
 	}
-	p.recipe.Config = p.megatronConfig()
+	t.Megatron = p.megatronSettings()
+	if p.recipe.Config = p.megatronConfig(); p.recipe.Config == nil {
+		p.recipe.Arguments = p.megatronArguments()
+	}
+}
+
+// megatronArguments are the arguments of a model that no class of Hugging Face's has;
+// nil where the least is not said.
+func (p *plan) megatronArguments() map[string]string {
+	for _, f := range []field{"layers", "hidden", "heads"} {
+		if p.number(f) <= 0 {
+			return nil
+		}
+	}
+	a := map[string]string{"max-position-embeddings": fmt.Sprint(max(1, p.number("context")))}
+	for name, f := range map[string]field{
+		"num-layers": "layers", "hidden-size": "hidden", "ffn-hidden-size": "feed_forward", "num-attention-heads": "heads", "num-query-groups": "key_value_heads",
+		"kv-channels": "head_size", "vocab-size": "vocabulary", "num-experts": "experts", "moe-router-topk": "active_experts", "moe-ffn-hidden-size": "expert_feed_forward",
+		"moe-shared-expert-intermediate-size": "shared_feed_forward", "q-lora-rank": "query_rank", "kv-lora-rank": "latent_rank", "qk-pos-emb-head-dim": "head_rope",
+		"qk-head-dim": "head_nope", "v-head-dim": "head_value",
+	} {
+		if n := p.number(f); n > 0 {
+			a[name] = fmt.Sprint(n)
+		}
+	}
+	for name, f := range map[string]field{
+		"group-query-attention": "gqa", "swiglu": "swiglu", "untie-embeddings-and-output-weights": "untied", "disable-bias-linear": "no_bias", "add-qkv-bias": "qkv_bias",
+		"multi-latent-attention": "mla", "qk-layernorm": "head_norms",
+	} {
+		if p.yes(f) {
+			a[name] = "true"
+		}
+	}
+	for name, f := range map[string]field{"normalization": "normalization", "position-embedding-type": "positions", "moe-layer-freq": "expert_layers"} {
+		if text := p.text(f); text != "" {
+			a[name] = text
+		}
+	}
+	return a
+}
+
+// megatronSettings is what only Megatron-LM is told.
+func (p *plan) megatronSettings() *workload.Megatron {
+	no := false
+	m := &workload.Megatron{
+		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
+		GroupedGEMM: p.yes("grouped_gemm"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
+	}
+	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
+		m.HiddenDropout = &no
+	}
+	if p.said("attention_dropout") && p.share("attention_dropout") == 0 {
+		m.AttentionDropout = &no
+	}
+	if p.yes("no_accumulation_fusion") {
+		m.AccumulationFusion = &no
+	}
+	if p.yes("no_loader_mask") {
+		m.LoaderMask = &no
+	}
+	p.megatronKernels(m)
+	if f, known := dtype.Parse(p.text("router_format")); known {
+		m.RouterFormat = f
+	}
+	if way := p.text("dispatcher"); p.number("experts") > 0 && way != "alltoall" {
+		p.open(p.where("dispatcher"), "positions are sent to experts by another way than all-to-all, the default among them (--moe-token-dispatcher-type)")
+	}
+	return m
+}
+
+// megatronKernels is whose kernels compute attention and the loss.
+func (p *plan) megatronKernels(m *workload.Megatron) {
+	switch name := workload.MegatronAttention(p.text("attention_backend")); name {
+	case "", workload.AutoAttention, workload.FlashKernels, workload.FusedKernels, workload.UnfusedAttention:
+		m.Attention = name
+	default:
+		p.open(p.where("attention_backend"), "attention by "+string(name)+" is not modelled")
+	}
+	if p.yes("flash") && m.Attention == "" {
+		m.Attention = workload.FlashKernels
+	}
+	if p.yes("fused_loss") {
+		m.CrossEntropy = workload.NativeFusedLoss
+		if p.text("loss_kernel") == "te" {
+			m.CrossEntropy = workload.TEFusedLoss
+		}
+	}
+	if way := p.text("context_exchange"); way == "a2a" || way == "p2p" {
+		m.ContextExchange = way
+	} else if way != "" {
+		p.open(p.where("context_exchange"), "the exchange of contexts by "+way+" is not modelled")
+	}
 }
 
 func (p *plan) megatronFormats() {
@@ -175,7 +266,7 @@ func (p *plan) family(c map[string]any) bool {
 	}
 	llama := p.yes("swiglu") && p.text("normalization") == "RMSNorm" && p.text("positions") == "rope" && p.yes("no_bias")
 	switch {
-	case p.yes("mla") || p.number("shared_feed_forward") > 0:
+	case p.yes("mla") || p.number("shared_feed_forward") > 0 || p.yes("head_norms") || p.said("expert_layers") && p.text("expert_layers") != "1":
 		return false
 	case p.number("experts") > 0 && llama && !p.yes("qkv_bias"):
 		c["num_local_experts"] = p.number("experts")

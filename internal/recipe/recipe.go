@@ -18,12 +18,15 @@ type Recipe struct {
 	Models []string
 	// Config is the model itself, as a config.json of Hugging Face would say it, of
 	// software whose arguments hold its sizes; nil elsewhere.
-	Config   []byte
-	Workload workload.Workload
-	Devices  int // that the command is given; 0 where it does not say
-	Declared []workload.Declaration
-	Assumed  []Assumption
-	Warnings []account.Warning
+	Config []byte
+	// Arguments are those of Megatron-LM by name, without dashes, where they hold the
+	// model's sizes and Config cannot say it; nil elsewhere.
+	Arguments map[string]string
+	Workload  workload.Workload
+	Devices   int // that the command is given; 0 where it does not say
+	Declared  []workload.Declaration
+	Assumed   []Assumption
+	Warnings  []account.Warning
 	// Hidden is called with the width of the model where a file leaves sizes of
 	// buckets to it; nil elsewhere.
 	Hidden func(*workload.Workload, int64)
