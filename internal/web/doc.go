@@ -2,7 +2,7 @@
 // one file that --html writes.
 //
 // In: the flow of package floodmark, and records. Out: HTML, scripts and styles
-// from files embedded as they were written, and levels of detail that stay small
+// from files that are embedded as they were written, packed, and levels of detail that stay small
 // for traces of any length. Under static, view holds what needs the server, record
 // draws a record of each kind, trace a snapshot; the file is made of the last two.
 //

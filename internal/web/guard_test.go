@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 // served is a server that answers every command with its own words.
@@ -20,7 +19,7 @@ func served(t *testing.T, o Options) (*Server, *httptest.Server) {
 		o.Answer = func(_ context.Context, args []string) ([]byte, int) { return fmt.Appendf(nil, "%q", args), 3 }
 	}
 	if o.Files == nil {
-		o.Files = fstest.MapFS{"index.html": {Data: []byte("the page")}, "sub/x.js": {Data: []byte("x")}}
+		o.Files = Files{"index.html": "the page", "sub/x.js": "x"}
 	}
 	s, err := New(o)
 	if err != nil {

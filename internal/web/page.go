@@ -2,25 +2,48 @@ package web
 
 import (
 	"bytes"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html"
 	"io"
-	"io/fs"
 	"path"
 	"regexp"
 	"strings"
 
 	"floodmark"
+	"floodmark/internal/packed"
 	"floodmark/record"
 )
 
-//go:embed static
-var files embed.FS
+// files is the folder static in one packed text. A test holds the two equal:
+// go test ./internal/web -update -run Packed.
+//
+//go:embed static.txt.gz
+var files []byte
+
+// Files is texts by their paths.
+type Files map[string]string
 
 // Page is the files of the page, as they were written.
-func Page() (fs.FS, error) { return fs.Sub(files, "static") }
+func Page() (Files, error) {
+	text, err := packed.Text(files)
+	if err != nil {
+		return nil, err
+	}
+	page := Files{}
+	for text != "" {
+		// Each stands behind a line of its name and length.
+		var name string
+		var length int
+		line, rest, _ := strings.Cut(text, "\n")
+		if _, err := fmt.Sscanf(line, "%s %d", &name, &length); err != nil || length > len(rest) {
+			return nil, fmt.Errorf("the packed page: %.80q names no file", line)
+		}
+		page[name], text = rest[:length], rest[length:]
+	}
+	return page, nil
+}
 
 // File is what one file of --html shows.
 type File struct {
@@ -38,10 +61,6 @@ func WriteFile(w io.Writer, f File) error {
 	if err != nil {
 		return err
 	}
-	style, err := fs.ReadFile(page, "page.css")
-	if err != nil {
-		return err
-	}
 	script, err := bundle(page, "file.js")
 	if err != nil {
 		return err
@@ -55,7 +74,7 @@ func WriteFile(w io.Writer, f File) error {
 		return err
 	}
 	title := html.EscapeString(f.Title)
-	_, err = fmt.Fprintf(w, aroundFile, title, style, title, html.EscapeString(f.Text), document, trace, script)
+	_, err = fmt.Fprintf(w, aroundFile, title, page["page.css"], title, html.EscapeString(f.Text), document, trace, script)
 	return err
 }
 
@@ -101,7 +120,7 @@ var (
 
 // bundle puts a module and those that it imports into one script, each in a function
 // of its own: a file that is opened from a disk may import no other.
-func bundle(files fs.FS, entry string) ([]byte, error) {
+func bundle(files Files, entry string) ([]byte, error) {
 	b := bundler{files: files, state: map[string]int{}}
 	b.out.WriteString("const bundled = {};\n")
 	if err := b.add(entry); err != nil {
@@ -111,7 +130,7 @@ func bundle(files fs.FS, entry string) ([]byte, error) {
 }
 
 type bundler struct {
-	files fs.FS
+	files Files
 	out   bytes.Buffer
 	state map[string]int // of each module: 1 while those it imports are added, 2 behind that
 }
@@ -125,10 +144,11 @@ func (b *bundler) add(name string) error {
 		return nil
 	}
 	b.state[name] = 1
-	text, err := fs.ReadFile(b.files, name)
-	if err != nil {
-		return err
+	module, known := b.files[name]
+	if !known {
+		return fmt.Errorf("there is no module %s", name)
 	}
+	text := []byte(module)
 	for _, found := range imports.FindAllSubmatch(text, -1) {
 		if err := b.add(path.Join(path.Dir(name), string(found[2]))); err != nil {
 			return err

@@ -2,7 +2,9 @@ package web
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,11 +12,48 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"floodmark"
+	"floodmark/internal/packed"
 	"floodmark/record"
 )
+
+var update = flag.Bool("update", false, "pack the page anew")
+
+// What is embedded is the files as they are written.
+func TestPagePacked(t *testing.T) {
+	var text bytes.Buffer
+	err := filepath.WalkDir("static", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		name, _ := filepath.Rel("static", path)
+		fmt.Fprintf(&text, "%s %d\n%s", filepath.ToSlash(name), len(content), content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		var b bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		if _, err := w.Write(text.Bytes()); err != nil || w.Close() != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("static.txt.gz", b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := packed.Text(files); err != nil || got != text.String() {
+		t.Errorf("static.txt.gz is not the folder static (%v): go test ./internal/web -update -run Packed", err)
+	}
+	page, err := Page()
+	if err != nil || !strings.HasPrefix(page["index.html"], "<!doctype html>") || !strings.HasSuffix(page["page.css"], "}\n") {
+		t.Errorf("the page is %d files, %v", len(page), err)
+	}
+}
 
 // written is a file of --html.
 func written(t *testing.T, f File) string {
@@ -56,30 +95,22 @@ func TestModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`(?m)^\s*(import|export)\b.*$`)
-	err = fs.WalkDir(page, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(name) != ".js" {
-			return err
+	for name, text := range page {
+		if filepath.Ext(name) != ".js" {
+			continue
 		}
-		text, err := fs.ReadFile(page, name)
-		if err != nil {
-			return err
-		}
-		for _, found := range line.FindAll(text, -1) {
-			if !imports.Match(append(found, '\n')) && !exports.Match(found) {
+		for _, found := range line.FindAllString(text, -1) {
+			if !imports.MatchString(found+"\n") && !exports.MatchString(found) {
 				t.Errorf("%s: %s", name, found)
 			}
 		}
 		if _, err := bundle(page, name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	for name, files := range map[string]fstest.MapFS{
-		"a circle":  {"a.js": {Data: []byte("import { b } from \"./b.js\";\n")}, "b.js": {Data: []byte("import { a } from \"./a.js\";\n")}},
-		"a missing": {"a.js": {Data: []byte("import { b } from \"./none.js\";\n")}},
+	for name, files := range map[string]Files{
+		"a circle":  {"a.js": "import { b } from \"./b.js\";\n", "b.js": "import { a } from \"./a.js\";\n"},
+		"a missing": {"a.js": "import { b } from \"./none.js\";\n"},
 	} {
 		if _, err := bundle(files, "a.js"); err == nil {
 			t.Errorf("%s is bundled", name)

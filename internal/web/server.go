@@ -1,13 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,7 @@ type Answer func(ctx context.Context, args []string) (document []byte, exit int)
 // Options are what a server is made of.
 type Options struct {
 	Answer Answer
-	Files  fs.FS // the page
+	Files  Files // the page
 	// MaxUpload bounds one uploaded file; 0 is [DefaultUpload].
 	MaxUpload int64
 	// MaxTraces bounds how many traces are held open; 0 is [DefaultTraces]. The
@@ -105,21 +106,17 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path)
 	})
-	mux.Handle("/", http.FileServerFS(onlyFiles{s.options.Files}))
+	mux.HandleFunc("/", s.file)
 	return s.guard(mux)
 }
 
-// onlyFiles hides the listings of folders.
-type onlyFiles struct{ fs.FS }
-
-func (o onlyFiles) Open(name string) (fs.File, error) {
-	f, err := o.FS.Open(name)
-	if err != nil {
-		return nil, err
+// file sends a file of the page. There are no folders, and no way out of them.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "index.html")
+	text, known := s.options.Files[name]
+	if !known {
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path)
+		return
 	}
-	if info, err := f.Stat(); err == nil && info.IsDir() && name != "." {
-		f.Close()
-		return nil, fs.ErrNotExist
-	}
-	return f, nil
+	http.ServeContent(w, r, name, time.Time{}, strings.NewReader(text))
 }
