@@ -115,3 +115,16 @@ func TestPhasesOfOneSide(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// Repetitions in one process benefit from its state: a run of each kind is not
+// compared, and so never pooled.
+func TestRepetitionsOfTwoKinds(t *testing.T) {
+	checklist.Covers(t, 102)
+	inProcess := func(m *record.Measurement) { m.Series.Process = "in_process" }
+	if _, err := compared(t, inProcess, CompareOptions{}); !errors.Is(err, ErrNotComparable) || !strings.Contains(err.Error(), "two policies") {
+		t.Errorf("%v", err)
+	}
+	if c, err := compared(t, inProcess, CompareOptions{Force: true}); err != nil || c.Comparable {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

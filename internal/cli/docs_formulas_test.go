@@ -1,9 +1,12 @@
 package cli_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +41,29 @@ func TestFormulasPage(t *testing.T) {
 	}
 	if string(got) != want {
 		t.Errorf("docs/formulas.md is not what the code says; run this test with -update\n%s", firstDifference(string(got), want))
+	}
+}
+
+// No result of a measurement is shipped: what has its form was constructed, and says
+// so in itself.
+func TestNoResultIsShipped(t *testing.T) {
+	checklist.Covers(t, 116)
+	constructed := 0
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" || strings.HasPrefix(path, ".") {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if err != nil || !bytes.Contains(text[:min(len(text), 4096)], []byte(`"kind": "measurement"`)) {
+			return err
+		}
+		if constructed++; !bytes.Contains(text, []byte(`"code": "constructed"`)) {
+			t.Errorf("%s is the result of a measurement, or does not say that it is none", path)
+		}
+		return nil
+	})
+	if err != nil || constructed == 0 {
+		t.Errorf("%d files have the form of a measurement: %v", constructed, err)
 	}
 }
 
