@@ -103,7 +103,7 @@ func ReadFile(src source.Source) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if depth := nesting(data); depth > maxNesting {
+	if depth := aliases.Depth(data); depth > maxNesting {
 		return nil, source.InField(src.Name(), "", "nests %d levels deep, more than the %d that a workload file may have", depth, maxNesting)
 	}
 	var d document
@@ -119,25 +119,6 @@ func ReadFile(src source.Source) (*File, error) {
 		return nil, source.InField(src.Name(), "", "holds a second document after ---").WithHint("write one workload a file")
 	}
 	return d.file(src.Name())
-}
-
-// nesting bounds how deep a YAML text can nest: by indentation and by brackets.
-func nesting(data []byte) int {
-	deepest, brackets := 0, 0
-	for line := range bytes.Lines(data) {
-		indent := len(line) - len(bytes.TrimLeft(line, " -\t"))
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				brackets++
-				deepest = max(deepest, brackets)
-			case ']', '}':
-				brackets = max(0, brackets-1)
-			}
-		}
-		deepest = max(deepest, indent/2)
-	}
-	return deepest
 }
 
 // plain is the YAML reader's message with its line, without colours and without

@@ -1,6 +1,7 @@
 package aliases
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -77,4 +78,23 @@ func plus(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// Depth bounds how deep a YAML or JSON text can nest: by indentation and by brackets.
+func Depth(text []byte) int {
+	deepest, brackets := 0, 0
+	for line := range bytes.Lines(text) {
+		indent := len(line) - len(bytes.TrimLeft(line, " -\t"))
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				brackets++
+				deepest = max(deepest, brackets)
+			case ']', '}':
+				brackets = max(0, brackets-1)
+			}
+		}
+		deepest = max(deepest, indent/2)
+	}
+	return deepest
 }

@@ -39,3 +39,18 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// The bound is never below the nesting: quotes that hold a bracket hide no indentation.
+func TestDepth(t *testing.T) {
+	for text, least := range map[string]int{
+		"a: 1\n":                       0,
+		"a:\n  b:\n    c: 1\n":         2,
+		"a: [[[1]]]\n":                 3,
+		"a: '['\nb:\n  c:\n    d: 1\n": 2,
+		`{"a": {"b": [1]}}`:            3,
+	} {
+		if got := Depth([]byte(text)); got < least || got > least+2 {
+			t.Errorf("%q: %d, want %d", text, got, least)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func decode(name string, text []byte) (map[string]any, error) {
 	if len(text) > mostBytes {
 		return nil, source.InField(name, "", "has %d bytes, more than the %d that a configuration may have", len(text), mostBytes)
 	}
-	if d := nesting(text); d > mostNesting {
+	if d := aliases.Depth(text); d > mostNesting {
 		return nil, source.InField(name, "", "nests %d levels deep, more than the %d that are read", d, mostNesting)
 	}
 	switch trimmed := bytes.TrimSpace(text); {
@@ -71,27 +71,6 @@ func decodeYAML(name string, text []byte) (map[string]any, error) {
 		return nil, source.InField(name, "", "is empty")
 	}
 	return normal(tree).(map[string]any), nil
-}
-
-// nesting bounds how deep a text can nest: by indentation and by brackets.
-func nesting(text []byte) int {
-	deepest, brackets := 0, 0
-	for line := range bytes.Lines(text) {
-		indent := len(line) - len(bytes.TrimLeft(line, " -\t"))
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				brackets++
-				deepest = max(deepest, brackets)
-			case ']', '}':
-				brackets = max(0, brackets-1)
-			}
-		}
-		if brackets == 0 {
-			deepest = max(deepest, indent/2)
-		}
-	}
-	return deepest
 }
 
 // normal brings values of the decoders to few types. Nesting is bounded before.
