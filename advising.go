@@ -14,6 +14,7 @@ import (
 	"floodmark/dtype"
 	"floodmark/estimate/llamacpp"
 	"floodmark/fit"
+	"floodmark/internal/sorting"
 	"floodmark/model"
 	"floodmark/record"
 	"floodmark/solve"
@@ -70,7 +71,7 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: "it moves nothing of it here"})
 		}
 	}
-	slices.SortStableFunc(r.Options, worth(v.Value))
+	sorting.By(r.Options, worth(v.Value))
 	return r, nil
 }
 

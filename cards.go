@@ -16,6 +16,7 @@ import (
 	"floodmark/dtype"
 	"floodmark/estimate/outside"
 	"floodmark/fit"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -170,7 +171,7 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 		}
 		rows = append(rows, cardRow{card: c, capacity: memory(r, nil).Total, verdict: v, note: p.imitated(c)})
 	}
-	slices.SortStableFunc(rows, cardRow.compare)
+	sorting.By(rows, cardRow.compare)
 	list := make([]record.CardVerdict, len(rows))
 	for i, row := range rows {
 		list[i] = row.record()

@@ -13,6 +13,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/device"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 	"floodmark/measurement"
 	"floodmark/record"
@@ -293,7 +294,7 @@ func maximumLoad(m *record.Measurement) []record.MeasuredLoad {
 	for dimension, n := range most {
 		load = append(load, record.MeasuredLoad{Dimension: dimension, Value: n})
 	}
-	slices.SortFunc(load, func(a, b record.MeasuredLoad) int { return cmp.Compare(a.Dimension, b.Dimension) })
+	sorting.By(load, func(a, b record.MeasuredLoad) int { return cmp.Compare(a.Dimension, b.Dimension) })
 	return load
 }
 

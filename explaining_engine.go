@@ -9,6 +9,7 @@ import (
 	"floodmark/account"
 	"floodmark/compare"
 	"floodmark/enginelog"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 )
 
@@ -86,7 +87,7 @@ func printedRanks(printed []record.Component) []*int {
 	if len(ranks) < 2 {
 		return []*int{nil}
 	}
-	slices.SortFunc(ranks, func(a, b *int) int { return *a - *b })
+	sorting.By(ranks, func(a, b *int) int { return *a - *b })
 	return ranks
 }
 

@@ -7,6 +7,7 @@ import (
 	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/fit"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -121,7 +122,7 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 	for f, n := range m.Formats() {
 		facts.StoredFormats = append(facts.StoredFormats, record.Format{Name: f.String(), Bytes: n})
 	}
-	slices.SortFunc(facts.StoredFormats, func(a, b record.Format) int {
+	sorting.By(facts.StoredFormats, func(a, b record.Format) int {
 		switch {
 		case a.Bytes > b.Bytes:
 			return -1

@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/estimate"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -170,7 +170,7 @@ func reopening(ctx context.Context, r SolveRequest, now *Prediction) ([]record.R
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b record.Reopening) int { return cmp.Compare(a.SpareBytes, b.SpareBytes) })
+	sorting.By(list, func(a, b record.Reopening) int { return cmp.Compare(a.SpareBytes, b.SpareBytes) })
 	return list[:min(3, len(list))], ctx.Err()
 }
 

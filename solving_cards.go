@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"floodmark/device"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 )
 
@@ -44,7 +45,7 @@ func SolveOnEveryCard(ctx context.Context, r SolveRequest) (*Solved, error) {
 		return nil, err
 	}
 	smallest := slices.Contains(LayoutFields(), r.Field)
-	slices.SortFunc(answers, func(a, b record.CardSolution) int {
+	sorting.By(answers, func(a, b record.CardSolution) int {
 		return cmp.Or(cmp.Compare(lowOf(a), lowOf(b)), cmp.Compare(a.ID, b.ID))
 	})
 	return &Solved{Field: r.Field, Prediction: p, Cards: answers, Solution: record.Solution{
@@ -69,7 +70,7 @@ func solveGroups(ctx context.Context, r SolveRequest, groups map[string][]device
 	for _, cards := range groups {
 		list = append(list, cards)
 	}
-	slices.SortFunc(list, func(a, b []device.Card) int { return cmp.Compare(len(b), len(a)) })
+	sorting.By(list, func(a, b []device.Card) int { return cmp.Compare(len(b), len(a)) })
 	made, failed := make([][]record.CardSolution, len(list)), make([]error, len(list))
 	var workers sync.WaitGroup
 	next := atomic.Int64{}

@@ -8,6 +8,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/enginelog"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 	"floodmark/internal/sweep"
 	"floodmark/record"
@@ -17,7 +18,7 @@ import (
 func SweepRecord(l *sweep.Ledger, tool record.Tool) *record.Sweep {
 	p := l.Plan
 	points := l.Points()
-	slices.SortFunc(points, func(a, b sweep.Point) int { return cmp.Compare(a.Value, b.Value) })
+	sorting.By(points, func(a, b sweep.Point) int { return cmp.Compare(a.Value, b.Value) })
 	d := &record.Sweep{
 		Head:    record.Head{Envelope: record.NewEnvelope(record.KindSweep, tool, sweepWarnings(p, points))},
 		Varied:  p.Dimension,

@@ -2,9 +2,9 @@ package compare
 
 import (
 	"cmp"
-	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // Pair is one quantity as it was foreseen and as it was seen: of one scope, at one
@@ -95,7 +95,7 @@ func Alike(difference int64, candidates []Group, near int64) []Group {
 			found = append(found, c)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Group) int { return cmp.Compare(off(a), off(b)) })
+	sorting.By(found, func(a, b Group) int { return cmp.Compare(off(a), off(b)) })
 	return found
 }
 

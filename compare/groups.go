@@ -2,7 +2,8 @@ package compare
 
 import (
 	"cmp"
-	"slices"
+
+	"floodmark/internal/sorting"
 )
 
 // Group is an amount under a name: the bytes of one stack, say.
@@ -45,7 +46,7 @@ func Groups(a, b []Group, most int) (rows []Row, residual Row) {
 		r := row(g.Key)
 		r.B, r.CountB = r.B+g.Bytes, r.CountB+g.Count
 	}
-	slices.SortStableFunc(rows, func(x, y Row) int {
+	sorting.By(rows, func(x, y Row) int {
 		return cmp.Or(cmp.Compare(magnitude(y), magnitude(x)), cmp.Compare(max(y.A, y.B), max(x.A, x.B)), cmp.Compare(x.Key, y.Key))
 	})
 	for len(rows) > 0 && (len(rows) > most || rows[len(rows)-1].Difference() == 0) {

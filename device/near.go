@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"floodmark/internal/sorting"
 )
 
 // nearest lists the five ids that a misspelled name is most likely to mean:
@@ -31,7 +33,7 @@ func nearest(cards []Card, query []string) []string {
 		}
 		list = append(list, d)
 	}
-	slices.SortStableFunc(list, func(a, b distance) int {
+	sorting.By(list, func(a, b distance) int {
 		return cmp.Or(cmp.Compare(a.words, b.words), cmp.Compare(a.whole, b.whole))
 	})
 	var names []string

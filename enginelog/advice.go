@@ -2,11 +2,11 @@ package enginelog
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"floodmark/account"
 	"floodmark/bytesize"
+	"floodmark/internal/sorting"
 )
 
 // Effect says what a step would do about a failure.
@@ -34,7 +34,7 @@ func (m *OutOfMemory) advice(log *Log) []Advice {
 	if hint, printed := m.printedHint(list); printed {
 		list = append(list, hint)
 	}
-	slices.SortStableFunc(list, func(a, b Advice) int { return a.Effect.order() - b.Effect.order() })
+	sorting.By(list, func(a, b Advice) int { return a.Effect.order() - b.Effect.order() })
 	return list
 }
 

@@ -2,8 +2,9 @@ package enginelog
 
 import (
 	"cmp"
-	"slices"
 	"strings"
+
+	"floodmark/internal/sorting"
 )
 
 // The texts are those of PyTorch's caching allocators (CUDA and HIP, XPU, MPS,
@@ -45,7 +46,7 @@ func heads(text string) []span {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.at, b.at) })
+	sorting.By(found, func(a, b span) int { return cmp.Compare(a.at, b.at) })
 	return found
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 const (
@@ -313,7 +314,7 @@ func (r *oomReader) closeAll() {
 			open = append(open, s)
 		}
 	}
-	slices.SortFunc(open, func(a, b *stream) int {
+	sorting.By(open, func(a, b *stream) int {
 		return cmp.Or(cmp.Compare(a.lineAt(0), b.lineAt(0)), cmp.Compare(a.writer.name, b.writer.name))
 	})
 	for _, s := range open {
@@ -325,7 +326,7 @@ func (r *oomReader) closeAll() {
 // lines they took.
 func (r *oomReader) finish(log *Log) int {
 	r.closeAll()
-	slices.SortStableFunc(r.found, func(a, b OutOfMemory) int {
+	sorting.By(r.found, func(a, b OutOfMemory) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 	log.Settings = append(log.Settings, r.settings...)

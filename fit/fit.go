@@ -7,6 +7,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/bytesize"
+	"floodmark/internal/sorting"
 )
 
 // Value is the answer.
@@ -246,7 +247,7 @@ func open(a account.Account, phase account.Phase, all account.Figure) (account.T
 func binding(a account.Account, phase account.Phase, capacity int64) account.TermID {
 	sum := int64(0)
 	shares := slices.Clone(phase.AtPeak)
-	slices.SortStableFunc(shares, func(x, y account.Share) int {
+	sorting.By(shares, func(x, y account.Share) int {
 		return staying(a.Terms[x.Term].ID) - staying(a.Terms[y.Term].ID)
 	})
 	for _, s := range shares {

@@ -1,9 +1,8 @@
 package measurement
 
 import (
-	"slices"
-
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // protocol is where the meaning of the counters is written.
@@ -33,7 +32,7 @@ func (m *Measurement) Accounts() []account.Account {
 	for _, at := range order {
 		list = append(list, *accounts[at])
 	}
-	slices.SortStableFunc(list, func(a, b account.Account) int { return a.Ranks[0] - b.Ranks[0] })
+	sorting.By(list, func(a, b account.Account) int { return a.Ranks[0] - b.Ranks[0] })
 	return list
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // maxRanks bounds how many ranks are listed as missing.
@@ -16,7 +17,7 @@ const maxRanks = 1 << 16
 func Merge(subject Subject, streams []*Stream, expected int) *Measurement {
 	m := &Measurement{Subject: subject}
 	streams = slices.Clone(streams)
-	slices.SortStableFunc(streams, func(a, b *Stream) int {
+	sorting.By(streams, func(a, b *Stream) int {
 		return cmp.Or(cmp.Compare(last(a.Process.Rank), last(b.Process.Rank)), cmp.Compare(a.Began, b.Began))
 	})
 	m.Policy = Policy{Instrumented: len(streams) > 0, RepeatKind: "in_process", Order: 1}

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 )
 
@@ -273,7 +273,7 @@ func (s *reading) finish() {
 		}
 	}
 	// As they began, an outer one before what is within it.
-	slices.SortStableFunc(s.Phases, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended)) })
+	sorting.By(s.Phases, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended)) })
 	if s.ended != nil {
 		s.Process.Status = RankEnded
 	}

@@ -2,11 +2,11 @@ package model
 
 import (
 	"cmp"
-	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/internal/sorting"
 )
 
 // Part is a share of a model's weights: a module of a stack, or a layer.
@@ -110,7 +110,7 @@ func (m *Model) parts(key func(Tensor) partKey) []Part {
 		}
 		tensors[k] = append(tensors[k], t)
 	}
-	slices.SortStableFunc(order, func(a, b partKey) int {
+	sorting.By(order, func(a, b partKey) int {
 		return cmp.Or(cmp.Compare(a.stack, b.stack), cmp.Compare(a.layer, b.layer))
 	})
 	parts := make([]Part, len(order))
@@ -132,7 +132,7 @@ func (m *Model) part(k partKey, tensors []Tensor) Part {
 	for f, n := range whole.Formats() {
 		p.Formats = append(p.Formats, FormatBytes{f, n})
 	}
-	slices.SortFunc(p.Formats, func(a, b FormatBytes) int {
+	sorting.By(p.Formats, func(a, b FormatBytes) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Format, b.Format))
 	})
 	return p

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // Share is what one category holds at a moment.
@@ -144,7 +145,7 @@ func sortedShares(shares map[account.Category]*Share) []Share {
 			list = append(list, *s)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	sorting.By(list, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return list
 }
 
@@ -153,7 +154,7 @@ func sortedReasons(reasons map[Verdict]*Reason) []Reason {
 	for _, r := range reasons {
 		list = append(list, *r)
 	}
-	slices.SortFunc(list, func(a, b Reason) int {
+	sorting.By(list, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Category, b.Category))
 	})
 	return list

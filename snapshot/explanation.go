@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // Explanation says what each allocation of a recording is for.
@@ -141,7 +142,7 @@ func (x *Explanation) annotations() map[uint32]string {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(list, func(a, b naming) int { return cmp.Compare(a.address, b.address) })
+	sorting.By(list, func(a, b naming) int { return cmp.Compare(a.address, b.address) })
 	named := map[uint32]string{}
 	for a, address := range x.r.Addresses {
 		i, _ := slices.BinarySearchFunc(list, address, func(n naming, a uint64) int { return cmp.Compare(n.address, a) })

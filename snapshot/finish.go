@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/internal/pickle"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 )
 
@@ -150,7 +150,7 @@ func (s *Snapshot) warnActions(actions map[string]int) {
 	for name := range actions {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
+	sorting.By(names, func(a, b string) int { return cmp.Compare(a, b) })
 	for _, name := range names[:min(len(names), 8)] {
 		s.warn("unknown_action", "%d trace entries have the action %.40q, which is not known: they are kept and move no bytes", actions[name], name)
 	}

@@ -2,11 +2,11 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // Group is allocations of one origin that are alive at a moment. Entries are
@@ -112,7 +112,7 @@ func (x *Explanation) group(c Composition, of func(a, stack uint32) Group) []Gro
 	for _, g := range known {
 		list = append(list, *g)
 	}
-	slices.SortFunc(list, func(a, b Group) int {
+	sorting.By(list, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Category, b.Category))
 	})
 	return list

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"floodmark/internal/sorting"
 )
 
 // Holding is what one stream holds in one pool, at the end of a snapshot. All in
@@ -43,7 +45,7 @@ func (s *Snapshot) Holdings(r *Recording) []Holding {
 		}
 		list[i].add(segment, s.Blocks[segment.First:segment.First+segment.Count])
 	}
-	slices.SortStableFunc(list, func(a, b Holding) int { return cmp.Compare(b.Reserved, a.Reserved) })
+	sorting.By(list, func(a, b Holding) int { return cmp.Compare(b.Reserved, a.Reserved) })
 	return list
 }
 

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 )
 
 // Named is all intervals of a trace with one name.
@@ -40,7 +41,7 @@ func (r *Recording) Named() []Named {
 			list[at].Peak = peak
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Named) int { return cmp.Compare(b.Peak.Bytes, a.Peak.Bytes) })
+	sorting.By(list, func(a, b Named) int { return cmp.Compare(b.Peak.Bytes, a.Peak.Bytes) })
 	return list
 }
 

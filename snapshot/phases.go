@@ -2,11 +2,11 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 	"sort"
 	"strings"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/timeline"
 )
 
@@ -26,7 +26,7 @@ const maxNesting = 64
 func (r *Recording) name(s *Snapshot, annotations []Annotation) {
 	r.Intervals = append(r.Intervals, r.annotated(annotations)...)
 	r.Intervals = append(r.Intervals, r.runs(s)...)
-	slices.SortStableFunc(r.Intervals, func(a, b Interval) int {
+	sorting.By(r.Intervals, func(a, b Interval) int {
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.Last, a.Last))
 	})
 	r.Timeline.Phases = r.phases()

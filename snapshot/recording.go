@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/timeline"
 )
 
@@ -127,7 +128,7 @@ func (s *Snapshot) Timelines() []timeline.Timeline {
 }
 
 func (s *Snapshot) outline(device int, segments []Segment, trace *Trace, streams []string) *Recording {
-	slices.SortStableFunc(segments, func(a, b Segment) int {
+	sorting.By(segments, func(a, b Segment) int {
 		switch {
 		case a.Address < b.Address:
 			return -1

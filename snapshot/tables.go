@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"floodmark/internal/pickle"
+	"floodmark/internal/sorting"
 	"floodmark/timeline"
 )
 
@@ -161,7 +162,7 @@ func (u *unknownKeys) sorted(strings *pickle.Strings) []UnknownKey {
 	for k, n := range u.count {
 		list = append(list, UnknownKey{In: k.in, Key: strings.At(k.key), Count: n})
 	}
-	slices.SortFunc(list, func(a, b UnknownKey) int {
+	sorting.By(list, func(a, b UnknownKey) int {
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Key, b.Key))
 	})
 	return list

@@ -16,6 +16,7 @@ import (
 	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/internal/aliases"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 )
 
@@ -273,7 +274,7 @@ func (c *checker) inputs(all map[string]inputYAML) []Input {
 		names = append(names, name)
 	}
 	// In the order typical, long, limit; others after them by name.
-	slices.SortFunc(names, func(a, b string) int {
+	sorting.By(names, func(a, b string) int {
 		if x, y := rank(a), rank(b); x != y {
 			return x - y
 		}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"floodmark/internal/sorting"
 )
 
 // Plan is what is varied, and under which conditions. Two sweeps with equal plans
@@ -76,7 +78,7 @@ func (p Plan) Prepared() (Plan, error) {
 	case Ascending:
 		slices.Sort(p.Values)
 	case Descending:
-		slices.SortFunc(p.Values, func(a, b int64) int { return cmp.Compare(b, a) })
+		sorting.By(p.Values, func(a, b int64) int { return cmp.Compare(b, a) })
 	default:
 		return p, fmt.Errorf("the order %q is not known; known are %s, %s and %s", p.Order, Given, Ascending, Descending)
 	}
