@@ -8,6 +8,7 @@ type Manner struct {
 	ScaledLogits    bool    // the head's logits are
 	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
 	LocalRotary     bool    // layers with a window turn by frequencies of their own
+	ApartGate       bool    // the class holds gate and up apart where files hold them in one
 	Dropout         Dropout
 	Use             string // what the class is for, where it has heads of its own: "ForMaskedLM"
 	Text            TextEncoder

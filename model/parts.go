@@ -53,7 +53,7 @@ func (r Role) Module() Module {
 		return BufferModule
 	case r.Category() == account.CategoryQuantisationMetadata:
 		return QuantisationModule
-	case r == RoleFinalNorm || r == RoleNorm || r == RoleNormBias:
+	case r == RoleFinalNorm || r == RoleNorm || r == RoleNormBias || r == RoleLayerScale:
 		return NormModule
 	case r >= RoleTokenEmbedding && r <= RolePerLayerEmbedding || r == RolePatchEmbedding:
 		return EmbeddingModule

@@ -77,6 +77,7 @@ const (
 	// Norms over the residual stream.
 	RoleNorm
 	RoleNormBias
+	RoleLayerScale // what a layer multiplies its parts by before they join the stream
 
 	// Towers.
 	RolePatchEmbedding

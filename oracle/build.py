@@ -107,7 +107,7 @@ def inputs(made, options):
     config = made.config
     batch, length = options.batch, options.length
     training = options.operation == "training"
-    if config.model_type in ("vit",):
+    if config.model_type in ("vit", "dinov2"):
         call = {"pixel_values": torch.randn(batch, config.num_channels, config.image_size, config.image_size, dtype=FORMATS[options.dtype])}
         if training:
             call["labels"] = torch.randint(0, config.num_labels, (batch,))
@@ -134,4 +134,19 @@ def optimizer(made, options):
     """The optimizer over the parameters that are trained, or none."""
     if options.operation != "training" or options.optimizer == "none":
         return None
+    if options.optimizer_in_backward:
+        in_backward(made, OPTIMIZERS[options.optimizer])
+        return None
     return OPTIMIZERS[options.optimizer]([p for p in made.parameters() if p.requires_grad])
+
+
+def in_backward(made, new):
+    """An optimizer of its own for each parameter, which steps when the gradient is there."""
+    owned = {p: new([p]) for p in made.parameters() if p.requires_grad}
+
+    def step(p):
+        owned[p].step()
+        owned[p].zero_grad()
+
+    for p in owned:
+        p.register_post_accumulate_grad_hook(step)

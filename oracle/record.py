@@ -45,6 +45,7 @@ def arguments(words):
     p.add_argument("--keep", type=int, default=0, help="positions whose logits are computed; 0 for all")
     p.add_argument("--mask", action="store_true", help="pass an attention mask of ones")
     p.add_argument("--keep-outputs", action="store_true", help="the loop has a name for the outputs, as scripts have and Trainer has not")
+    p.add_argument("--optimizer-in-backward", action="store_true", help="an optimizer for each parameter steps as soon as its gradient is there")
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--software", choices=["transformers", *RECIPES], default="transformers", help="whose modules and loop these are")
     p.add_argument("--loss", choices=["plain", "chunked"], default="plain", help="of software that has both")

@@ -76,6 +76,7 @@ type trainingYAML struct {
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
 	KeepOutputs    bool            `yaml:"keep_outputs"`
+	HostOptimizer  string          `yaml:"host_optimizer"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
 	Evaluation     *evaluationYAML `yaml:"evaluation"`
 	Save           *saveYAML       `yaml:"save"`
@@ -122,15 +123,16 @@ type copyYAML struct {
 // training checks what training adds.
 func (c *checker) training(d trainingYAML) *Train {
 	t := &Train{
-		Autocast:     c.format("training.autocast", d.Autocast),
-		Reset:        choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
-		Accumulation: c.atLeast("training.accumulation", d.Accumulation, 0),
-		InBackward:   d.InBackward,
-		KeepsOutputs: d.KeepOutputs,
-		Packed:       d.Packed,
-		Loss:         choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
-		Attention:    choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
-		Resume:       choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
+		Autocast:      c.format("training.autocast", d.Autocast),
+		Reset:         choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
+		Accumulation:  c.atLeast("training.accumulation", d.Accumulation, 0),
+		InBackward:    d.InBackward,
+		KeepsOutputs:  d.KeepOutputs,
+		HostOptimizer: choose(c, "training.host_optimizer", HostOptimizer(d.HostOptimizer), []HostOptimizer{HostStates, HostGradients}),
+		Packed:        d.Packed,
+		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
+		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
+		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
 	}
 	var err error
 	if d.Optimizer != "" {

@@ -33,11 +33,14 @@ type Train struct {
 	// InBackward says that each parameter is updated as soon as its gradient is
 	// there, and its gradient freed (optimizer_in_backward).
 	InBackward bool
-	Tuning     *Tuning // nil: every parameter is trained
-	Evaluation *EvaluationLoop
-	Save       *Save
-	Export     *ExportTo
-	Resume     ResumeFrom // empty: the loader's own
+	// HostOptimizer says that the optimizer steps in main memory, over copies of the
+	// parameters there.
+	HostOptimizer HostOptimizer
+	Tuning        *Tuning // nil: every parameter is trained
+	Evaluation    *EvaluationLoop
+	Save          *Save
+	Export        *ExportTo
+	Resume        ResumeFrom // empty: the loader's own
 	// Sharding is how data-parallel ranks divide the states; nil where nobody said
 	// it.
 	Sharding *Sharding
@@ -70,6 +73,15 @@ type Loss string
 const (
 	PlainLoss   Loss = "plain"   // of all logits at once
 	ChunkedLoss Loss = "chunked" // head and loss in parts of the sequence
+)
+
+// HostOptimizer is what of an optimizer's work lies in main memory, as torchao's
+// CPUOffloadOptimizer has it.
+type HostOptimizer string
+
+const (
+	HostStates    HostOptimizer = "states"    // the optimizer's states
+	HostGradients HostOptimizer = "gradients" // and each gradient, as soon as it is there
 )
 
 // GradientReset is what stands in a parameter's .grad between steps.

@@ -24,6 +24,7 @@ func (j *job) load() (fault error) {
 			j.tuned = j.trained()
 		}
 		j.masters()
+		j.hostCopies()
 	})
 	return fault
 }

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"fmt"
 	"slices"
 
 	"floodmark/account"
@@ -77,7 +78,11 @@ func (j *job) program() error {
 		Weight:     h.weight, Adapter: h.adapter, Around: j.around(),
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
-	if why := j.ops.net.Unsupported(); why != "" {
+	why := j.ops.net.Unsupported()
+	if side, _ := j.in.Workload.Dimension(workload.Resolution); why == "" && j.pictures() && side != j.ops.net.Resolution() {
+		why = fmt.Sprintf("positions are for pictures of %d pixels, and how they are stretched to %d is not modelled", j.ops.net.Resolution(), side)
+	}
+	if why != "" {
 		j.ops = nil
 		return &programError{why}
 	}
@@ -208,6 +213,10 @@ func (j *job) inputs() {
 	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
 	context, _ := j.in.Workload.Dimension(workload.Context)
 	m := j.ops.m
+	if j.pictures() {
+		j.ops.batch = modules.Batch{Pixels: j.ops.net.Pixels(j.in.Workload.Precision.Parameters, batch, j.ops.net.Resolution()), Labels: m.Input(dtype.I64, batch)}
+		return
+	}
 	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
 	if !j.hasOwn() {
 		return

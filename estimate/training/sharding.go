@@ -54,12 +54,13 @@ type sharing struct {
 	ranks int64 // that hold one copy together
 }
 
-// sharing is nil where one rank holds everything. Ranks of context parallelism
+// sharing is nil where one rank holds everything, unless parts of it lie in main
+// memory, where that software has its buffers too. Ranks of context parallelism
 // work on the same parameters, and divide the states too.
 func (j *job) sharing() *sharing {
 	mesh := j.in.Plan.Mesh
 	ranks := int64(max(1, mesh.DataParallel)) * int64(max(1, mesh.ContextParallel))
-	if ranks < 2 || !j.trains() {
+	if ranks < 2 && (j.train.Sharding == nil || len(j.train.Sharding.Offload) == 0) || !j.trains() {
 		return nil
 	}
 	s := &sharing{Sharding: workload.Sharding{Kind: workload.DDP}, ranks: ranks}

@@ -24,6 +24,7 @@ func (j *job) steps() {
 	} else {
 		j.input()
 	}
+	j.gradientsToHost()
 	for n := 1; n <= countedSteps; n++ {
 		if j.train.Accumulation > 1 {
 			j.microBatch(n, 1, true)
@@ -52,7 +53,9 @@ func (j *job) workspaces() {
 func (j *job) input() {
 	p := requested(inputFormula)
 	f := account.Unknown("the workload does not say how long its inputs are", p)
-	if tokens, ok := j.tokens(); ok {
+	if j.pictures() {
+		f = account.Unknown(j.why(), p)
+	} else if tokens, ok := j.tokens(); ok {
 		f = account.Between(8*tokens, 4*8*tokens, p)
 	}
 	j.bound(j.term(account.TermInput, account.CategoryInput, p), len(j.tl.Phases), last, f)
@@ -181,7 +184,7 @@ func (j *job) optimizerStep(n int) {
 	}
 	j.span(account.PhaseOptimizerStep, n, func() {
 		if j.division == nil || !j.division.step(j.tuned, n == 1) {
-			j.update(j.tuned, n == 1)
+			j.update(j.stepped(), n == 1)
 		}
 		if j.train.Reset != workload.SetToZero {
 			for _, p := range j.tuned {
@@ -221,7 +224,7 @@ func (j *job) why() string {
 		return "a captured step keeps its tensors in a private pool, which is not modelled"
 	case j.has(workload.WeightOffload):
 		return "what weight offload brings to the device and when is not modelled"
-	case len(j.in.Model.Stacks) != 1 || !text(j.in.Model.Stacks[0].Kind):
+	case len(j.in.Model.Stacks) != 1 || !text(j.in.Model.Stacks[0].Kind) && !j.pictures():
 		return "the operators of this kind of model are not modelled"
 	case j.whose() != "":
 		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
@@ -229,6 +232,8 @@ func (j *job) why() string {
 		return "the operators of weights that are packed in this way are not modelled"
 	case j.train.InBackward && j.in.Plan.Mesh.Ranks() > 1:
 		return "a step inside backward is not modelled beside the operators of several ranks"
+	case j.train.InBackward && j.train.Accumulation > 1:
+		return "a step inside the backward of each micro-batch is not modelled: such optimizers accumulate nothing"
 	case j.sharing().unshared() != "":
 		return j.sharing().unshared()
 	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel:
@@ -238,10 +243,23 @@ func (j *job) why() string {
 	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing:
 		return "checkpointing of this kind is not modelled by this version"
 	}
-	if _, ok := j.tokens(); !ok && j.trains() {
+	_, batched := j.in.Workload.Dimension(workload.MicroBatch)
+	_, sized := j.in.Workload.Dimension(workload.Resolution)
+	switch _, ok := j.tokens(); {
+	case j.pictures() && !j.trains():
+		return "evaluation of pictures is not modelled"
+	case j.pictures() && (!batched || !sized):
+		return "the workload does not say how much is processed at once (resolution, micro_batch)"
+	case !j.pictures() && !ok && j.trains():
 		return "the workload does not say how much is processed at once (context, micro_batch)"
 	}
 	return ""
+}
+
+// pictures reports a model that reads pictures alone.
+func (j *job) pictures() bool {
+	s := j.in.Model.Stacks
+	return len(s) == 1 && s[0].Kind == model.Vision
 }
 
 // text reports a stack that reads tokens alone.

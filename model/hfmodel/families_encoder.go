@@ -77,6 +77,8 @@ func encoderFamilies() []family {
 				patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
 				bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))}},
+		dinov2("use_swiglu_ffn", "gate_up=mlp.weights_in down=mlp.weights_out", dense{bias: "yes"}, map[string]string{"intermediate_size": "hidden*mlp_ratio*2/3"}),
+		dinov2("", "up=mlp.fc1 down=mlp.fc2", dense{plain: true, bias: "yes"}, nil),
 		{types: "deit", classes: "DeiT", wrap: "deit.", ignores: "pooler_output_size",
 			defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 intermediate_size=3072 image_size=224 patch_size=16 num_channels=3",
 			stacks: []*stack{vit(
@@ -85,6 +87,23 @@ func encoderFamilies() []family {
 				bare(model.RolePatchEmbedding, "embeddings.distillation_token", "1 1 hidden"),
 				bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+2 hidden"))}},
 	}
+}
+
+// dinov2 is a ViT whose layers scale what joins the stream; the giant has a gated
+// network, two thirds as wide (transformers, models/dinov2).
+func dinov2(when flag, network names, ffn dense, derive map[string]string) family {
+	k := vit(patch("embeddings.patch_embeddings.projection", "hidden num_channels patch_size patch_size", "yes"),
+		bare(model.RolePatchEmbedding, "embeddings.cls_token", "1 1 hidden"),
+		only("use_mask_token=true", bare(model.RoleOther, "embeddings.mask_token", "1 hidden")),
+		bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))
+	k.names = vitNames + " norms=norm1,norm2 " + network
+	k.ffn, k.derive, k.apartGate = ffn, derive, !ffn.plain
+	k.layer = []piece{bare(model.RoleLayerScale, "layer_scale1.lambda1", "hidden"), bare(model.RoleLayerScale, "layer_scale2.lambda1", "hidden")}
+	k.heads = map[string][]piece{"ForImageClassification": {lin(model.RoleClassifier, "classifier", "labels", "2*hidden", "yes")}}
+	return family{types: "dinov2", classes: "Dinov2", wrap: "dinov2.", when: when,
+		ignores:  "layerscale_value drop_path_rate out_features out_indices apply_layernorm reshape_hidden_states stage_names",
+		defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 patch_size=14 num_channels=3",
+		stacks:   []*stack{k}}
 }
 
 func vit(before ...piece) *stack {

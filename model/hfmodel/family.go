@@ -78,6 +78,7 @@ type stack struct {
 	localRotary bool           // layers with a window turn by frequencies of their own
 	residual    model.Residual // "" is pre-norm
 	text        model.TextEncoder
+	apartGate   bool // the class cuts a fused gate and up in two while loading
 	noRotary    bool
 	conv1D      bool   // linear layers are stored [in, out], as GPT-2's
 	sparseWord  string // what layer_types calls full attention over chosen positions

@@ -25,6 +25,7 @@ func (k *stack) manner(s section) model.Manner {
 		LocalRotary:     k.localRotary || s.has("rope_local_base_freq"),
 		LogitCap:        s.rate("final_logit_softcapping"),
 		Text:            k.text,
+		ApartGate:       k.apartGate,
 		Dropout: model.Dropout{
 			Embedding:   s.rate(keyDropEmbedding),
 			Residual:    s.rate(keyDropResidual),

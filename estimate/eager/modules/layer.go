@@ -138,6 +138,9 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 func (n *Net) preNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torch.Tensor {
 	residual := f.Let(x)
 	f.Set(&x, n.layerNorm(l, 0, x))
+	if l.has(model.RoleLayerScale) {
+		return n.scaledParts(f, l, x, residual, p)
+	}
 	if l.transposed { // GPT-2's block has a name for what attention made, which lasts
 		attended := f.Let(n.mixer(l, x, p))
 		f.Set(&attended, n.dropped(attended, n.manner().Dropout.Residual))
@@ -153,6 +156,26 @@ func (n *Net) preNorm(f *torch.Frame, l *layer, x torch.Tensor, p position) torc
 	f.Set(&x, n.dropped(x, n.manner().Dropout.Residual))
 	f.Set(&x, n.m.Binary(torch.Add, residual, n.scaledResidual(x)))
 	return x
+}
+
+// scaledParts is x + scale·f(norm(x)), twice, where the layer has weights that
+// scale what joins the stream
+// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/dinov2/modeling_dinov2.py).
+func (n *Net) scaledParts(f *torch.Frame, l *layer, x, residual torch.Tensor, p position) torch.Tensor {
+	f.Set(&x, n.mixer(l, x, p))
+	f.Set(&x, n.layerScale(l, 0, x))
+	f.Set(&x, n.m.Binary(torch.Add, x, residual))
+	f.Set(&residual, x)
+	f.Set(&x, n.layerNorm(l, 1, x))
+	f.Set(&x, n.feedForward(l, x))
+	f.Set(&x, n.layerScale(l, 1, x))
+	f.Set(&x, n.m.Binary(torch.Add, x, residual))
+	return x
+}
+
+func (n *Net) layerScale(l *layer, place int, x torch.Tensor) torch.Tensor {
+	f := n.m.Module("layer_scale", &x)
+	return f.Return(n.m.Binary(torch.Mul, x, l.at(model.RoleLayerScale, place).weight))
 }
 
 // scaledResidual is what joins the stream, times a number where the class has one.

@@ -127,7 +127,7 @@ func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event,
 		m.Phase(account.PhaseForward, 1)
 		m.NoGrad(func() { n.Logits(b) })
 	} else {
-		train(m, n, b, optimizers[r.option("optimizer")], r.flag("keep-outputs"))
+		train(m, n, b, optimizers[r.option("optimizer")], r.flag("keep-outputs"), r.flag("optimizer-in-backward"))
 	}
 	tl, err := m.Timeline()
 	if err != nil {
@@ -143,7 +143,7 @@ func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event,
 
 func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	batch, length := r.number(0), r.number(1)
-	if length == 0 {
+	if length == 0 { // pictures
 		b := modules.Batch{Pixels: n.Pixels(dtype.F32, batch, 224)}
 		if r.option("operation") != "evaluation" {
 			b.Labels = m.Input(dtype.I64, batch)
@@ -184,7 +184,7 @@ var optimizers = map[string]torch.OptimizerOptions{
 }
 
 // train is two steps as oracle/record.py runs them.
-func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerOptions, keeps bool) {
+func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerOptions, keeps, inBackward bool) {
 	var loss torch.Tensor
 	var outputs modules.Outputs
 	var trained []torch.Tensor
@@ -192,6 +192,16 @@ func train(m *torch.Machine, n *modules.Net, b modules.Batch, o torch.OptimizerO
 		trained = append(trained, p.Tensor)
 	}
 	optimizer := m.NewOptimizer(o, trained)
+	if inBackward {
+		optimizer = m.NewOptimizer(o, nil)
+		for _, p := range trained {
+			own := m.NewOptimizer(o, []torch.Tensor{p})
+			m.WhenAccumulated(p, func() {
+				own.Step()
+				m.ZeroGrad(p, true)
+			})
+		}
+	}
 	for step := 1; step <= 2; step++ {
 		m.Phase(account.PhaseForward, step)
 		if keeps {
@@ -250,6 +260,9 @@ func eventsOf(tl *timeline.Timeline) []event {
 			continue
 		}
 		list = append(list, event{of: at[e.Alloc]})
+	}
+	for ; phase < len(tl.Phases); phase++ { // those in which nothing happened
+		list = append(list, event{phase: fmt.Sprintf("%s %d", tl.Phases[phase].Phase, tl.Phases[phase].Step)})
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"math"
 	"slices"
 
 	"floodmark/dtype"
@@ -20,7 +21,7 @@ func (n *Net) classifier(b Batch) (logits, loss torch.Tensor) {
 	m := n.m
 	f := m.Module("", &b.Pixels)
 	x := f.Let(n.tower(n.stacks[0], b.Pixels))
-	pooled := f.Let(m.Select(m.Slice(x, 1, 0, 1), 1))
+	pooled := f.Let(n.pooled(x))
 	if !n.outside.has(model.RoleClassifier) {
 		return f.Return2(pooled, torch.Tensor{})
 	}
@@ -30,6 +31,19 @@ func (n *Net) classifier(b Batch) (logits, loss torch.Tensor) {
 		loss = f.Let(m.CrossEntropy(m.Reshape(logits, -1, logits.Size(-1)), m.Reshape(b.Labels, -1)))
 	}
 	return f.Return2(logits, loss)
+}
+
+// pooled is what a classifier reads: the first position, beside it the mean of the
+// others where it is as wide as both.
+func (n *Net) pooled(x torch.Tensor) torch.Tensor {
+	m, head := n.m, n.outside.one(model.RoleClassifier)
+	if !head.Defined() || head.Size(1) != 2*x.Size(2) {
+		return m.Select(m.Slice(x, 1, 0, 1), 1)
+	}
+	f := m.Function(&x)
+	first := f.Let(m.Select(m.Slice(x, 1, 0, 1), 1))
+	rest := f.Let(m.Slice(x, 1, 1, x.Size(1)))
+	return f.Return(m.Cat(1, first, m.Mean(rest, false, 1)))
 }
 
 // tower is the patches, the layers and the last norm.
@@ -62,6 +76,21 @@ func (n *Net) patches(s stack, pixels torch.Tensor) torch.Tensor {
 	}
 	f.Set(&x, n.dropped(x, s.Manner.Dropout.Embedding))
 	return f.Return(x)
+}
+
+// Resolution is the side of the pictures that a tower's positions are for, in
+// pixels: a class token, and a patch for each place of a square.
+func (n *Net) Resolution() int64 {
+	table := n.outside.one(model.RolePositionEmbedding)
+	if !table.Defined() || table.Dims() != 3 {
+		return 0
+	}
+	patches := table.Size(1) - 1
+	side := int64(math.Sqrt(float64(patches)))
+	if side*side != patches {
+		return 0
+	}
+	return side * n.outside.at(model.RolePatchEmbedding, 0).weight.Size(-1)
 }
 
 // pixelsOf is the shape of a batch of pictures.

@@ -36,6 +36,9 @@ func (n *Net) place() {
 			made[i] = n.tied(t, made[t.TiedTo], i)
 		case t.Role == model.RoleBuffer:
 			made[i] = linear{weight: n.m.Buffer(n.held(t).Format, t.Shape...)}
+		case n.cutInTwo(t):
+			n.halves(t, i)
+			continue
 		case fused[i] == i:
 			made[i] = n.parameter(t, fusedShape(t), i, partner(fused, i))
 		case fused[i] >= 0:
@@ -46,6 +49,25 @@ func (n *Net) place() {
 		}
 		w := n.weightsOf(t)
 		w[t.Role] = append(w[t.Role], made[i])
+	}
+}
+
+// cutInTwo reports a fused gate and up that the class holds apart.
+func (n *Net) cutInTwo(t model.Tensor) bool {
+	return (t.Role == model.RoleGateUp || t.Role == model.RoleGateUpBias) &&
+		t.Stack >= 0 && int(t.Stack) < len(n.stacks) && n.stacks[t.Stack].Manner.ApartGate && n.o.Adapter == nil
+}
+
+// halves are gate and up of a tensor that holds both.
+func (n *Net) halves(t model.Tensor, of int) {
+	w := n.weightsOf(t)
+	roles := []model.Role{model.RoleGate, model.RoleUp}
+	if t.Role == model.RoleGateUpBias {
+		roles = []model.Role{model.RoleGateBias, model.RoleUpBias}
+	}
+	for _, r := range roles {
+		shape := append([]int64{t.Shape[0] / 2}, t.Shape[1:]...)
+		w[r] = append(w[r], n.parameter(t, shape, of))
 	}
 }
 
