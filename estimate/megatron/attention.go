@@ -47,10 +47,7 @@ func (e *te) core(kernels workload.MegatronAttention, h heads, inputs ...torch.T
 		}
 		return e.kernel(kernels, h, args...)
 	}
-	if e.s.recomputes("core_attn") {
-		return e.m.Checkpoint(true, run, inputs...)
-	}
-	return run(inputs)
+	return e.again("core_attn", run, inputs...)
 }
 
 // split is query, key and value in memory of their own. In backward their

@@ -101,7 +101,7 @@ func unmodelled(in estimate.Input, s settings) string {
 	}
 	if s.granularity == workload.SelectiveCheckpointing {
 		for _, module := range s.recompute.Modules {
-			if module != "core_attn" {
+			if module != "core_attn" && module != "mlp" && module != "moe" {
 				return fmt.Sprintf("recomputation of %s is not modelled for Megatron-LM", module)
 			}
 		}

@@ -17,6 +17,7 @@ type layer struct {
 	qkv                weight  // with the norm before it
 	latent             *latent // in place of qkv
 	queryNorm, keyNorm weight  // of each head; empty where there are none
+	turned             int64   // elements of a head that positions turn; 0 for none
 	proj               weight
 	up                 weight // with the norm before it
 	down               weight
@@ -59,6 +60,7 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 			return "attention with windows, sinks or gates is not modelled for Megatron-LM"
 		}
 		y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
+		y.turned = int64(a.RotaryDim)
 		y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
 		y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
 		if a.QKNorm {
@@ -89,9 +91,11 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	middle := e.m.Keep(e.biasDropoutAdd(e.linear(attended, l.proj.withoutBias()), l.proj.bias, x))
 	var out torch.Tensor
 	if l.experts != nil {
-		out = e.biasDropoutAdd(l.experts.forward(e, middle), torch.Tensor{}, middle)
+		mixture := func(args []torch.Tensor) torch.Tensor { return l.experts.forward(e, args[0]) }
+		out = e.biasDropoutAdd(e.again("moe", mixture, middle), torch.Tensor{}, middle)
 	} else {
-		out = e.biasDropoutAdd(e.network(middle, &l.up, &l.down, l.gated), l.down.bias, middle)
+		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gated) }
+		out = e.biasDropoutAdd(e.again("mlp", network, middle), l.down.bias, middle)
 	}
 	e.m.Drop(middle)
 	return out
@@ -111,6 +115,14 @@ func (l *layer) attend(mixed torch.Tensor) torch.Tensor {
 func (e *te) normHeads(x torch.Tensor, heads int64, w *weight) torch.Tensor {
 	rows, width := x.Size(0), x.Size(1)
 	return e.m.Reshape(e.norm(e.m.Reshape(x, rows*heads, width/heads), w), rows, width)
+}
+
+// again runs a module, once more in backward where selective recomputation names it.
+func (e *te) again(module string, run func([]torch.Tensor) torch.Tensor, args ...torch.Tensor) torch.Tensor {
+	if e.s.recomputes(module) {
+		return e.m.Checkpoint(true, run, args...)
+	}
+	return run(args)
 }
 
 // network is MLP: the bias of its first product goes into the activation, that of

@@ -180,6 +180,27 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// What is run again in backward is not kept: of a layer the scores, the network, all
+// but its input; a segment of several layers keeps one input.
+func TestRecompute(t *testing.T) {
+	const base = "inputs: {only: {context: 1024, micro_batch: 4}}\ntraining: {optimizer: adamw, megatron: {attention: unfused}"
+	kept := func(more string) int64 {
+		tl := run(t, small(), base+more+"}\n")[0]
+		peak, _ := tl.PeakRequested()
+		return peak
+	}
+	none, scores, network := kept(""), kept(", checkpointing: selective"), kept(", checkpointing: selective, recompute: {modules: [mlp]}")
+	both, full, pairs := kept(", checkpointing: selective, recompute: {modules: [core_attn, mlp]}"), kept(", checkpointing: full, recompute: {method: uniform, layers: 1}"), kept(", checkpointing: full, recompute: {method: uniform, layers: 6}")
+	half := kept(", checkpointing: full, recompute: {method: block, layers: 6}")
+	// Scores are 160 MiB of each of 12 layers, less the copies of query, key and value.
+	if saved := none - scores; saved < 11*160<<20 || saved > 12*164<<20 {
+		t.Errorf("scores: %d bytes fewer", saved)
+	}
+	if !(none > network && scores > both && both > full && full < half && half < none && pairs > full) {
+		t.Errorf("none %d, scores %d, network %d, both %d, full %d, six at once %d, half %d", none, scores, network, both, full, pairs, half)
+	}
+}
+
 // What cannot run is refused with its rule.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{

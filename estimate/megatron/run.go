@@ -31,6 +31,7 @@ type run struct {
 type chunk struct {
 	layers      []*layer
 	first, last bool // it embeds the tokens; it makes the logits
+	tabulated   bool // the angles of its positions are there
 }
 
 // column and row are the two ways in which a matrix is divided: by what it makes,

@@ -102,6 +102,7 @@ func (r *run) step(n int) {
 func (r *run) forward(chunk int) flight {
 	c, e := r.chunks[chunk], r.te
 	ids, mask := r.batch(c)
+	r.tabulate(c)
 	var f flight
 	var x torch.Tensor
 	if c.first {
@@ -192,7 +193,31 @@ func (r *run) backward(f flight, chunk int) {
 		m.BackwardWith(f.output, gradient)
 		m.Drop(gradient)
 	}
+	if f.input.Defined() {
+		m.AsActivation(m.GradientOf(f.input))
+	}
 	m.Drop(f.output, f.input)
+}
+
+// tabulate makes the angles of positions once, in 32 bits: of the model for each of
+// its pieces, of latent attention in every layer
+// (megatron/core/models/common/embeddings/rotary_pos_embedding.py, whose forward is
+// cached).
+func (r *run) tabulate(c *chunk) {
+	if c.tabulated {
+		return
+	}
+	c.tabulated = true
+	shared := false
+	for _, l := range c.layers {
+		switch {
+		case l.latent != nil:
+			r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.latent.rope)
+		case l.turned > 0 && !shared:
+			shared = true
+			r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.turned)
+		}
+	}
 }
 
 // batch is what the data loader gives a chunk: tokens, positions, labels and the mask

@@ -112,6 +112,14 @@ func (m *Machine) Scratch(f dtype.Format, shape ...int64) Tensor {
 	return m.made(f, termWorkspace, shape)
 }
 
+// AsActivation says that a tensor is kept for the work of a micro-batch.
+func (m *Machine) AsActivation(t Tensor) Tensor {
+	if t.impl != nil {
+		m.become(t.storage, termActivations)
+	}
+	return t
+}
+
 // AsLogits says that a tensor is logits, which have a row of their own.
 func (m *Machine) AsLogits(t Tensor) Tensor { m.become(t.storage, termLogits); return t }
 
