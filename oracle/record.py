@@ -21,8 +21,14 @@ def torchtune():
     return torchtune_recipe
 
 
+def litgpt():
+    import litgpt_recipe
+
+    return litgpt_recipe
+
+
 # Software with modules and a loop of its own, by the name that --engine takes.
-RECIPES = {"torchtune": torchtune}
+RECIPES = {"torchtune": torchtune, "litgpt": litgpt}
 
 
 def arguments(words):

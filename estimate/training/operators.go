@@ -222,6 +222,7 @@ func (j *job) inputs() {
 		return
 	}
 	j.ops.batch.Ignored = m.Input(dtype.I64, batch, 1)
+	j.ops.net.Cut(context)
 	if j.train.Packed {
 		j.ops.batch.Positions = m.Input(dtype.I64, batch, context)
 	}

@@ -39,3 +39,24 @@ func TestTorchtune(t *testing.T) {
 		t.Errorf("torchtune 0.5 computes its loss in chunks unless told otherwise: %d, want %d", unsaid, chunked)
 	}
 }
+
+// litgpt's adapters on query, key and value are convolutions: what a library works
+// with beside them is not known, and all else is.
+func TestLitGPT(t *testing.T) {
+	m := llama(t)
+	w := work(t, "bf16-params", "adamw", "foreach")
+	w.Engine = workload.Engine{Name: "litgpt", Version: "0.4"}
+	full := phase(t, accountOf(t, m, w), account.PhaseBackward, 2).Peak(account.Allocated).Figure
+	if _, known := full.High(); !known {
+		t.Fatalf("training of all weights: %s", full.Reason())
+	}
+	tune(t, m, &w, workload.Tuning{Kind: "lora", Rank: 8, Targets: []string{"q_proj", "v_proj"}})
+	a := accountOf(t, m, w)
+	p := phase(t, a, account.PhaseBackward, 2)
+	if f := held(a, p, account.TermActivations); !f.Known() {
+		t.Errorf("activations are unknown: %s", f.Reason())
+	}
+	if f := held(a, p, account.TermWorkspace); f.Known() {
+		t.Errorf("the workspace of convolutions is said to be %v", f)
+	}
+}

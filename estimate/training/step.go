@@ -44,6 +44,9 @@ func (j *job) workspaces() {
 	if high, known := f.High(); j.ops != nil && known {
 		f = account.Between(0, max(0, high-2*j.device().Workspace), f.Provenance)
 	}
+	if j.ops != nil && j.ops.net.Convolves() {
+		f = account.Unknown("what cuDNN works with beside the convolutions of litgpt's adapters is not modelled", f.Provenance)
+	}
 	term := j.term(account.TermWorkspace, account.CategoryWorkspace, f.Provenance)
 	j.bound(term, len(j.tl.Phases), last, f)
 }

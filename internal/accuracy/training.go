@@ -101,6 +101,10 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 	return row
 }
 
+// unknownWorkspace is what a program says that knows all but what a library works
+// with.
+const unknownWorkspace = "what cuDNN works with"
+
 // predicted is the prediction by the modules of the software that ran, where they
 // have programs. Where they have none the row is compared with those of
 // transformers, and judged as one of which nobody can say the most, for that is
@@ -115,6 +119,9 @@ func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, own 
 	}
 	if _, known := f.High(); known || declared.Workload.Engine == (workload.Engine{}) {
 		return f, true, nil
+	}
+	if strings.Contains(f.Reason(), unknownWorkspace) {
+		return account.Exact(f.Low(), f.Provenance), false, nil // its own program, of which nobody can say the most
 	}
 	declared.Workload.Engine = workload.Engine{}
 	f, err = r.predict(declared, dropped)

@@ -224,3 +224,17 @@ func convolves(x, weight, bias Tensor, stride, padding []int64, groups int64) bo
 func (i *impl) classesSecond(targets Tensor) bool {
 	return i.dims == 3 && targets.dims == 2 && targets.size[0] == i.size[0] && targets.size[1] == i.size[2]
 }
+
+// writesPlaces reports a source of the shape of x but for its last dimension, which
+// has as many places as ids and not more than x.
+func writesPlaces(x, ids, source Tensor) bool {
+	if x.dims < 1 || x.dims != source.dims || !ids.isVector(source.last()) || source.last() > x.last() {
+		return false
+	}
+	for d := range x.dims - 1 {
+		if x.size[d] != source.size[d] {
+			return false
+		}
+	}
+	return true
+}

@@ -38,7 +38,11 @@ func TestShapesThatDoNotFit(t *testing.T) {
 
 // anyOperator runs one of them on x and what is drawn beside it.
 func anyOperator(t *rapid.T, m *torch.Machine, x torch.Tensor, tensor func() torch.Tensor, dim func() int, size func() int64) torch.Tensor {
-	switch rapid.IntRange(0, 27).Draw(t, "operator") {
+	switch rapid.IntRange(0, 29).Draw(t, "operator") {
+	case 28:
+		return m.IndexCopy(x, tensor(), tensor())
+	case 29:
+		return m.CrossEntropyEach(x, tensor())
 	case 27:
 		return m.IndexPut(m.Unary(torch.MulScalar, x), tensor())
 	case 0:

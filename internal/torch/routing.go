@@ -116,3 +116,54 @@ func indexAddBackward(p *pass) {
 		p.same(0, p.grad())
 	}
 }
+
+// IndexCopy is a copy of a tensor into whose last dimension, where ids say, those
+// of another are written. The gradient of the other is those places of the gradient
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/tools/autograd/derivatives.yaml,
+// index_copy).
+func (m *Machine) IndexCopy(x, ids, source Tensor) Tensor {
+	return m.indexCopy(x, ids, source, false)
+}
+
+// IndexCopyInPlace is [Machine.IndexCopy] that writes into the tensor itself.
+func (m *Machine) IndexCopyInPlace(x, ids, source Tensor) Tensor {
+	return m.indexCopy(x, ids, source, true)
+}
+
+func (m *Machine) indexCopy(x, ids, source Tensor, inPlace bool) Tensor {
+	if !(given(x, ids, source) && writesPlaces(x, ids, source)) || inPlace && x.impl.node != nil {
+		return m.refuse(x, ids, source)
+	}
+	var n *node
+	if m.wants(x.impl, source.impl) {
+		n = m.record("IndexCopyBackward0", indexCopyBackward, x.impl, source.impl)
+		m.save(n, ids.impl)
+		if source.requiresGrad {
+			m.saveResults(n, source.impl) // for its shape
+		}
+	}
+	m.sites.op = "index_copy"
+	if inPlace {
+		attach(n, x.impl)
+		m.consume(ids, source)
+		return x
+	}
+	out := attach(n, m.empty(x.dtype, x.Shape()))
+	m.consume(x, ids, source)
+	return result(out)
+}
+
+// indexCopyBackward: the source's gradient, then the tensor's own.
+func indexCopyBackward(p *pass) {
+	m, g := p.m, p.grad()
+	if p.needs(1) {
+		m.sites.op = "index_select"
+		size := g.size
+		size[g.dims-1] = p.saved(0).size[0]
+		p.give(1, m.empty(g.dtype, size[:g.dims]))
+	}
+	if p.needs(0) {
+		m.sites.op = "index_fill"
+		p.give(0, m.empty(g.dtype, g.Shape()))
+	}
+}

@@ -98,6 +98,25 @@ func (m *Machine) CrossEntropy(logits, targets Tensor) Tensor {
 	return result(loss)
 }
 
+// CrossEntropyEach is cross_entropy of two dimensions without reduction: a loss of
+// each row.
+func (m *Machine) CrossEntropyEach(logits, targets Tensor) Tensor {
+	if !(given(logits, targets) && logits.dims == 2 && targets.isVector(logits.size[0])) {
+		return m.refuse(logits, targets)
+	}
+	logs := m.LogSoftmax(logits, dtype.Unknown)
+	var n *node
+	if m.wants(logs.impl) {
+		n = m.record("NllLossBackward0", nllBackward, logs.impl)
+		m.save(n, logs.impl, targets.impl)
+	}
+	m.sites.op = "nll_loss"
+	loss := m.empty(logs.dtype, targets.Shape())
+	attach(n, loss)
+	m.consume(logs, targets)
+	return result(loss)
+}
+
 // nllBackward is zeros of the logits' shape, filled at the targets.
 func nllBackward(p *pass) {
 	p.m.sites.op = "nll_loss_backward"

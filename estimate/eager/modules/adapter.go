@@ -32,6 +32,11 @@ type lowRank struct {
 	Adapter
 	down, up, magnitude torch.Tensor
 	in                  int64
+	// Of an adapter over query, key and value in one: the rows of each part that it is
+	// on, whether others lack it, and the columns that it fills.
+	rows   []int64
+	padded bool
+	places torch.Tensor
 }
 
 func (n *Net) lowRank(a Adapter, w Weight, shape []int64) *lowRank {

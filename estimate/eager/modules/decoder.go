@@ -20,8 +20,11 @@ type Batch struct {
 // Loss runs a forward pass with its loss, of whose outputs nothing else lives
 // on, as transformers' Trainer does it, or as the loop of other software does.
 func (n *Net) Loss(b Batch) torch.Tensor {
-	if n.o.Software == Torchtune {
+	switch n.o.Software {
+	case Torchtune:
 		return n.torchtuneLoss(b)
+	case LitGPT:
+		return n.litgptLoss(b)
 	}
 	logits, loss := n.run(b)
 	n.m.Drop(logits)

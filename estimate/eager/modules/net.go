@@ -109,6 +109,7 @@ type Net struct {
 	tokenKinds  torch.Tensor   // kinds of token
 	turns       torch.Tensor   // a table of what they turn by, of software that keeps one
 	loop        loop
+	convolves   bool   // adapters compute as convolutions
 	why         string // what of an adapter has no program
 	scored      string // why attention made its scores though fused kernels were asked for
 }
@@ -133,6 +134,9 @@ type layer struct {
 
 // New puts a model's weights on a machine, in the order of its tensors.
 func New(m *torch.Machine, source *model.Model, o Options) *Net {
+	if o.Software == LitGPT {
+		source = joinsQKV(source)
+	}
 	n := &Net{m: m, model: source, o: o, outside: weights{}}
 	for _, s := range source.Stacks {
 		own := stack{Stack: s, own: weights{}}
@@ -186,9 +190,12 @@ func (n *Net) buffers() {
 			n.rotary = max(n.rotary, rotaryDim(l.Layer))
 		}
 	}
-	if n.o.Software == Torchtune {
+	switch n.o.Software {
+	case Torchtune:
 		n.torchtuneBuffers()
 		return
+	case LitGPT:
+		return // made when the length is known
 	}
 	if n.rotary > 0 {
 		n.frequencies = n.m.Buffer(dtype.F32, n.rotary/2)

@@ -156,6 +156,7 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	}
 	if r.option("software") != "" {
 		b.Ignored = m.Input(dtype.I64, batch, 1)
+		n.Cut(length)
 	}
 	target := length
 	if d := r.option("decoder-length"); d != "" {

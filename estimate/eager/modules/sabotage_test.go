@@ -27,6 +27,11 @@ func TestRecordedSabotage(t *testing.T) {
 			d.Activation = "gelu_new"
 			l.FeedForward = d
 		})},
+		{"its own activation, of litgpt", "litgpt-mha-0.4", everyLayer(func(l *model.Layer) {
+			d := l.FeedForward.(model.Dense)
+			d.Activation = "gelu_new"
+			l.FeedForward = d
+		})},
 		{"a layer, of torchtune", "torchtune-tied-0.5", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 	} {
 		var s score

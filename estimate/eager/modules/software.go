@@ -15,19 +15,24 @@ type Software string
 const (
 	Transformers Software = "" // with its Trainer
 	Torchtune    Software = "torchtune"
+	LitGPT       Software = "litgpt"
 )
 
 // Own lists the software that has modules of its own.
-func Own() []Software { return []Software{Torchtune} }
+func Own() []Software { return []Software{Torchtune, LitGPT} }
 
 // Torch is the release of PyTorch that a release of the software was made for, the
 // latest stable one of its day; the newest for transformers
-// (README.md of torchtune v0.1.0 names 2.2.2).
+// (README.md of torchtune v0.1.0 names 2.2.2, pyproject.toml of litgpt 2.2 on
+// 2024-04-24).
 func (s Software) Torch(r Release) torch.Release {
-	if s != Torchtune {
-		return torch.Release{}
-	}
 	switch {
+	case s == LitGPT && !r.since(0, 1, 20231024):
+		return torch.Release{Major: 2, Minor: 1}
+	case s == LitGPT && !r.since(0, 4, 0):
+		return torch.Release{Major: 2, Minor: 2}
+	case s != Torchtune:
+		return torch.Release{}
 	case !r.since(0, 2, 0):
 		return torch.Release{Major: 2, Minor: 2}
 	case !r.since(0, 3, 20240724):
@@ -96,7 +101,10 @@ const (
 )
 
 // loop is the names of a training loop that live from one step to the next.
-type loop struct{ logits, labels torch.Tensor }
+type loop struct {
+	logits, labels torch.Tensor
+	list           []torch.Tensor // logits by part of the sequence
+}
 
 // bind gives a name of the loop a new value: the old one goes when it is there.
 func (n *Net) bind(name *torch.Tensor, value torch.Tensor) {

@@ -14,6 +14,11 @@ func (n *Net) Unsupported() string {
 	if len(n.stacks) == 0 {
 		return "the model describes no layers"
 	}
+	if n.o.Software == LitGPT {
+		if why := n.litgptLacks(); why != "" {
+			return why
+		}
+	}
 	if n.o.Software == Torchtune {
 		if why := n.torchtuneLacks(); why != "" {
 			return why

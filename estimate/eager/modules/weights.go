@@ -32,6 +32,8 @@ func (n *Net) place() {
 	fused := n.fused()
 	for i, t := range n.model.Tensors {
 		switch {
+		case n.within(t):
+			continue
 		case t.TiedTo != model.NotTied:
 			made[i] = n.tied(t, made[t.TiedTo], i)
 		case t.Role == model.RoleBuffer:
@@ -147,7 +149,12 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 			n.why = "a trained copy of a packed weight has no program here"
 		}
 	}
-	if n.o.Adapter != nil {
+	if n.o.Software == LitGPT && w.Packed {
+		n.why = "packed weights of litgpt have no program here"
+	}
+	if n.o.Adapter != nil && n.o.Software == LitGPT && t.Role == model.RoleQKV {
+		l.adapter = n.qkvAdapter(t)
+	} else if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
 			n.lacksAdapter(t, a, w)
 			if a.Kind == LowRank {
