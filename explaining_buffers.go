@@ -217,6 +217,10 @@ func (b *beside) unprinted(h heldBuffer, total compare.Pair) record.AgainstRow {
 		return r
 	}
 	left := capacity.Minus(free, account.Provenance{}).Minus(total.Observed, account.Provenance{})
+	if !left.Known() {
+		r.Cause = "cannot be told: " + left.Reason()
+		return r
+	}
 	low, high := left.Low(), highOf(left)
 	inside := low <= 0 && high >= 0
 	r.ObservedLow, r.ObservedHigh, r.DifferenceLow, r.DifferenceHigh, r.Inside = &low, &high, &low, &high, &inside

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/compare"
 	"floodmark/enginelog"
 	"floodmark/internal/sorting"
@@ -289,6 +290,10 @@ func residualOfBudget(seen map[enginelog.Kind]account.Figure) record.AgainstRow 
 		figures = append(figures, seen[k])
 	}
 	left := seen[enginelog.KindBudget].Minus(signedSum(figures), account.Provenance{})
+	if !left.Known() {
+		r.Cause = "cannot be told: " + left.Reason()
+		return r
+	}
 	low, high := left.Low(), highOf(left)
 	r.ObservedLow, r.ObservedHigh, r.DifferenceLow, r.DifferenceHigh = &low, &high, &low, &high
 	inside := low <= 0 && high >= 0
@@ -300,11 +305,18 @@ func residualOfBudget(seen map[enginelog.Kind]account.Figure) record.AgainstRow 
 	return r
 }
 
-// signedSum adds figures of which one may be below zero: a cache without room.
+// signedSum adds figures of which one may be below zero: a cache without room. An
+// overflow is unknown.
 func signedSum(figures []account.Figure) account.Figure {
 	var low, high int64
 	for _, f := range figures {
-		low, high = low+f.Low(), high+highOf(f)
+		var a, b bool
+		if low, a = bytesize.Add(low, f.Low()); !a {
+			return account.Unknown(bytesize.ErrOverflow.Error(), account.Provenance{})
+		}
+		if high, b = bytesize.Add(high, highOf(f)); !b {
+			return account.Unknown(bytesize.ErrOverflow.Error(), account.Provenance{})
+		}
 	}
 	return account.Between(low, high, account.Provenance{})
 }

@@ -41,6 +41,9 @@ type Trend struct {
 const (
 	// fewestPasses is how many passes make a line: through two anything is straight.
 	fewestPasses = 4
+	// mostTokens is more than any pass is given; above it nothing is counted by the
+	// token.
+	mostTokens = 1 << 40
 	// straight is the least R² of what is called a line.
 	straight = 0.99
 )
@@ -222,7 +225,7 @@ func (t Trend) Row(width int64) (int64, bool) {
 	if t.PerToken {
 		n = 1
 	}
-	if t.Kind != Kept || n <= 0 {
+	if t.Kind != Kept || n <= 0 || n > mostTokens {
 		return 0, false
 	}
 	each := math.Round(t.Slope)

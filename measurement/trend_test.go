@@ -84,3 +84,18 @@ func TestNoTrend(t *testing.T) {
 		}
 	}
 }
+
+// Shapes come from files that somebody sent: absurd ones are no tokens.
+func TestAbsurdShapes(t *testing.T) {
+	for _, shape := range [][]int64{{1 << 31, 1 << 31}, {1<<31 - 1, 1<<31 - 1}, {-1, 5}, {}, {0, 7}} {
+		m := passes([]int64{1, 1, 1, 1, 1}, func(i int, _ int64) int64 { return int64(i) << 40 }, func(int, int64) int64 { return 1 << 50 })
+		for i := range m.Phases {
+			m.Phases[i].Shapes[0].Shape = shape
+		}
+		for _, trend := range m.Trends() {
+			if n, whole := trend.Row(4); whole {
+				t.Errorf("%v keeps %d numbers a token", shape, n)
+			}
+		}
+	}
+}
