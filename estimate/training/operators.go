@@ -39,10 +39,15 @@ func (j *job) newMachine() *torch.Machine {
 	return torch.New(torch.Options{Device: j.device(), Release: release, Provenance: requested(operatorFormula)})
 }
 
+// hostArch is the architecture of no card: the model runs on a CPU.
+const hostArch = "CPU"
+
 // device is the card as kernels see it. Where none is named, one of the
 // architecture that most do not differ from.
 func (j *job) device() torch.Device {
 	switch j.in.Memory.Arch {
+	case hostArch: // where what PyTorch allocates can be recorded without a card
+		return torch.Device{CPU: true}
 	case "Hopper":
 		return torch.H100()
 	case "Ada":
@@ -66,7 +71,7 @@ func (j *job) program() error {
 	recomputes := j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing
 	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
-		Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
+		CPU: j.device().CPU, Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every,
 		Software: own, Release: release, Loss: j.loss(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
