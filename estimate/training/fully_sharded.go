@@ -3,6 +3,7 @@ package training
 import (
 	"slices"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/estimate/eager/modules"
 	"floodmark/internal/torch"
@@ -67,7 +68,28 @@ func (s *fullySharded) hold() []*parameter {
 			}
 		}
 	}
+	s.late()
 	return tuned
+}
+
+// late is what FSDP1's streams hold of what is freed already: a block that another
+// stream was told of (record_stream) goes back when that stream has passed, and a
+// limiter lets two gathered units be under way
+// (torch/distributed/fsdp/_runtime_utils.py, _free_event_queue).
+func (s *fullySharded) late() {
+	if !s.flat() {
+		return
+	}
+	var largest int64
+	for _, u := range s.units {
+		var unit int64
+		for _, g := range u.groups {
+			unit += s.bytes(g.gathered, g.whole)
+		}
+		largest = max(largest, unit)
+	}
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: gatherFormula, Source: sourceOf(gatherFormula)}
+	s.bound(s.term(account.TermAllocatorCache, account.CategoryAllocatorCache, p), len(s.tl.Phases), last, account.Between(0, 2*largest, p))
 }
 
 // grouped makes the groups of a unit, and the rank's parts of them. FSDP2 gathers
@@ -176,21 +198,26 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 // gather is the collective: parts are cast where they are computed in another
 // format, and come into one buffer. FSDP1's buffer is what operators read.
 func (s *fullySharded) gather(u *unit) {
-	for _, g := range u.groups {
-		if len(g.weights) == 0 || s.machine.Filled(g.weights[0]) || g.arriving.Defined() {
-			continue
+	s.machine.On("all_gather", func() {
+		for _, g := range u.groups {
+			if len(g.weights) > 0 && !s.machine.Filled(g.weights[0]) && !g.arriving.Defined() {
+				s.gatherGroup(g)
+			}
 		}
-		var own torch.Tensor
-		if g.gathered != g.stored || s.offloads(workload.OffloadParameters) {
-			own = s.machine.Gathering(g.gathered, g.whole/s.ranks)
-		}
-		if s.flat() {
-			s.machine.Fill(g.weights...)
-		} else {
-			g.arriving = s.machine.Gathering(g.gathered, g.whole)
-		}
-		s.machine.Drop(own)
+	})
+}
+
+func (s *fullySharded) gatherGroup(g *flatGroup) {
+	var own torch.Tensor
+	if g.gathered != g.stored || s.offloads(workload.OffloadParameters) {
+		own = s.machine.Gathering(g.gathered, g.whole/s.ranks)
 	}
+	if s.flat() {
+		s.machine.Fill(g.weights...)
+	} else {
+		g.arriving = s.machine.Gathering(g.gathered, g.whole)
+	}
+	s.machine.Drop(own)
 }
 
 // arrive copies what was gathered to where operators read it. In forward the
@@ -306,12 +333,15 @@ func (s *fullySharded) give(parts []*parameter, stored, reduced dtype.Format) {
 	for _, p := range parts {
 		elements += p.elements
 	}
-	out := m.Bucket("reduce_scatter", reduced, elements)
-	if reduced != stored {
-		cast := m.Bucket("to", stored, elements)
-		m.Drop(out)
-		out = cast
-	}
+	var out torch.Tensor
+	m.On("reduce_scatter", func() {
+		out = m.Bucket("reduce_scatter", reduced, elements)
+		if reduced != stored {
+			cast := m.Bucket("to", stored, elements)
+			m.Drop(out)
+			out = cast
+		}
+	})
 	for _, p := range parts {
 		if p.tensor.Defined() {
 			m.GradIn(p.tensor, out)

@@ -254,6 +254,10 @@ func (z *partitionedParameters) fetch(list []*piece) {
 	if len(missing) == 0 {
 		return
 	}
+	z.machine.On("all_gather", func() { z.gather(missing, parts) })
+}
+
+func (z *partitionedParameters) gather(missing []torch.Tensor, parts int64) {
 	var own, flat torch.Tensor
 	if z.offloads(workload.OffloadParameters) {
 		own = z.machine.Gathering(missing[0].Dtype(), parts)
@@ -311,7 +315,9 @@ func (z *partitionedParameters) reduce() {
 	}
 	var together torch.Tensor
 	if len(z.waiting) > 1 || parts*z.ranks != z.waiting[0].elements {
-		together = z.machine.Bucket("reduce_scatter", z.trainedFormat(), parts*z.ranks)
+		z.machine.On("reduce_scatter", func() {
+			together = z.machine.Bucket("reduce_scatter", z.trainedFormat(), parts*z.ranks)
+		})
 	}
 	for _, p := range z.waiting {
 		z.machine.ZeroGrad(p.tensor, true)

@@ -282,6 +282,9 @@ func (j *job) notes() {
 	if j.ops != nil && j.ops.net.Scored() != "" {
 		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored()+", so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused")
 	}
+	if j.gathers() {
+		j.warn("loaded_in_parts", "it is assumed that no rank holds the whole model while it is loaded: it is made without bytes or in main memory, and divided part by part")
+	}
 	if j.division != nil && j.train.Sharding == nil {
 		j.warn("sharding_assumed", "how data-parallel ranks divide what training keeps was not declared: DistributedDataParallel is assumed, where each holds all of it")
 	}

@@ -58,6 +58,11 @@ func TestOracleTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = append(rows, trained...)
+	ranks, err := Ranks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, ranks...)
 	divided, err := Megatron()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func Markdown(tables []Table, causes []Cause) string {
 	}
 	for _, t := range tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. Source: %s.\n\n", t.Name, t.About, t.Source)
-		if t.Name == trainingTable {
+		if t.Name == trainingTable || t.Name == ranksTable {
 			b.WriteString(scoreOf(t.Rows).String() + "\n\n")
 		}
 		if t.Name == megatronTable {

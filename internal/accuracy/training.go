@@ -41,7 +41,8 @@ type measuredRun struct {
 	// Assumed is what of the workload the source does not say: of such a row nobody
 	// can say the most either.
 	Assumed string `yaml:"assumed"`
-	Why     string `yaml:"why"` // nothing is predicted, because
+	Why     string `yaml:"why"`    // nothing is predicted, because
+	Listed  string `yaml:"listed"` // it is shown and not counted, because
 }
 
 // trainingRuns are the rows that count.

@@ -73,6 +73,20 @@ func (m *Machine) Vacate(list ...Tensor) {
 // Filled reports a weight whose bytes are there.
 func (m *Machine) Filled(t Tensor) bool { return t.storage.alloc != noAlloc }
 
+// On runs a part of the program on another stream than the default: what it
+// allocates comes from the memory of that stream, and goes back there.
+func (m *Machine) On(stream string, run func()) {
+	was := m.stream
+	at := slices.Index(m.tl.Streams, stream)
+	if at < 0 {
+		at = len(m.tl.Streams)
+		m.tl.Streams = append(m.tl.Streams, stream)
+	}
+	m.stream = uint32(at)
+	run()
+	m.stream = was
+}
+
 // Bucket is a buffer through which ranks exchange tensors.
 func (m *Machine) Bucket(op string, f dtype.Format, elements int64) Tensor {
 	m.sites.op = op

@@ -35,8 +35,9 @@ type Machine struct {
 	tl      *timeline.Timeline
 	terms   [termCount]uint32
 
-	noGrad     int // depth of no_grad
-	inference  int // depth of inference_mode
+	stream     uint32 // on which tensors are allocated now
+	noGrad     int    // depth of no_grad
+	inference  int    // depth of inference_mode
 	casts      autocast
 	thread     thread
 	workspaces [2]bool // by thread: cuBLAS has its workspace
@@ -161,7 +162,7 @@ func (m *Machine) allocate(bytes int64, t term) *storage {
 		return s
 	}
 	s.alloc = uint32(len(m.tl.Allocs))
-	m.tl.Allocs = append(m.tl.Allocs, timeline.Alloc{Requested: bytes, Term: m.terms[t], Stack: m.sites.stack()})
+	m.tl.Allocs = append(m.tl.Allocs, timeline.Alloc{Requested: bytes, Term: m.terms[t], Stack: m.sites.stack(), Stream: m.stream})
 	if m.before {
 		m.tl.Before = append(m.tl.Before, s.alloc)
 	} else {
