@@ -91,6 +91,10 @@ func (j *job) program() error {
 		j.ops = nil
 		return &programError{why}
 	}
+	if j.gathers() && !j.ops.net.TellsParts() {
+		j.ops = nil
+		return &programError{"when ranks gather the parts of this program is not modelled"}
+	}
 	for _, p := range j.ops.net.Parameters() {
 		name, role := "adapter", model.RoleOther
 		if len(p.Of) > 0 {

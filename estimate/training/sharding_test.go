@@ -284,3 +284,16 @@ func accountOfRank(t testing.TB, m *model.Model, w workload.Workload, rank int) 
 	}
 	return replay.Account(r.Timeline, run, account.Calculated)
 }
+
+// A program that does not tell when its parts begin is not run on weights that
+// come and go: its activations are unknown, and never those of missing weights.
+func TestShardingOfOtherPrograms(t *testing.T) {
+	m := llama(t)
+	w := sharded(t, "bf16-params", workload.Sharding{Kind: workload.FSDP2}, 2)
+	w.Engine = workload.Engine{Name: "torchtune", Version: "0.6.1"}
+	a := accountOf(t, m, w)
+	p := phase(t, a, account.PhaseBackward, 2)
+	if held(a, p, account.TermActivations).Known() {
+		t.Error("activations of torchtune over two ranks are known")
+	}
+}

@@ -180,6 +180,12 @@ func (n *Net) DropCache() {
 // Parameters are the weights in the order in which an optimizer meets them.
 func (n *Net) Parameters() []Parameter { return n.parameters }
 
+// TellsParts reports a program that tells [Around] of its parts: a decoder of
+// transformers.
+func (n *Net) TellsParts() bool {
+	return n.o.Software == Transformers && !n.relative() && !n.vision() && !n.encodesText()
+}
+
 // PackedWeights are the words of weights in 4 bits, which no optimizer meets.
 func (n *Net) PackedWeights() []Parameter { return n.packed4 }
 
