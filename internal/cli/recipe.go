@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"floodmark"
+	"floodmark/account"
+	"floodmark/internal/recipe"
 	"floodmark/internal/source"
 	"floodmark/model"
 	"floodmark/model/hfmodel"
@@ -48,6 +50,12 @@ func (a *asked) over(f *pflag.FlagSet) {
 	if a.Model != "" {
 		said = without(said, "model")
 		said = append(said, workload.Declaration{Field: "model", Value: a.Model, Key: "MODEL"})
+	}
+	if f.Changed("context") {
+		a.recipe.Warnings = slices.DeleteFunc(a.recipe.Warnings, func(w account.Warning) bool { return w.Code == recipe.LengthNotSaid })
+	}
+	if f.Changed("data-parallel") {
+		said = without(said, "processes") // of which the flag says another number
 	}
 	f.Visit(func(flag *pflag.Flag) {
 		name := strings.ReplaceAll(flag.Name, "-", "_")

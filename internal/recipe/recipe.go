@@ -32,6 +32,10 @@ type Recipe struct {
 	Hidden func(*workload.Workload, int64)
 }
 
+// LengthNotSaid is the code of the warning that no configuration says how many
+// positions a sequence has; where it is said elsewhere it no longer holds.
+const LengthNotSaid = "length_not_said"
+
 // Assumption is what nobody said, and was counted one way. Over it nothing is decided
 // unless the flag says it.
 type Assumption struct{ Flag, Text string }

@@ -58,7 +58,7 @@ func TestPublishedFiles(t *testing.T) {
 		}},
 		{[]string{"torchtune_8b_full.yaml"}, "torchtune", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
 			return formats(r) == "bf16 bf16 none bf16" && t.Optimizer.Implementation == workload.Fused && t.Sharding.Kind == workload.FSDP2 &&
-				r.Workload.Engine.Name == "torchtune" && dimension(r, workload.MicroBatch) == 2 && dimension(r, workload.Context) == 0
+				r.Workload.Engine.Name == "torchtune" && t.Loss == workload.ChunkedLoss && !t.Packed && dimension(r, workload.MicroBatch) == 2 && dimension(r, workload.Context) == 0
 		}},
 		{[]string{"torchtune_8b_qlora.yaml"}, "torchtune", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
 			return t.Tuning.Base == "nf4-double" && t.Tuning.Format == dtype.BF16 && t.Sharding == nil &&

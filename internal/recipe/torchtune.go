@@ -54,8 +54,12 @@ func (p *plan) torchtune() {
 	} else {
 		p.plain(format, p.where("weights_format")+": all that torchtune trains is in it")
 	}
-	if loss := p.text("loss"); strings.Contains(loss, "Chunked") || strings.Contains(loss, "LinearCrossEntropy") {
-		p.warn("loss_in_pieces", loss+" makes the logits in pieces")
+	t.Packed = p.yes("packing")
+	switch loss := p.text("loss"); {
+	case strings.Contains(loss, "Chunked"), strings.Contains(loss, "LinearCrossEntropy"):
+		t.Loss = workload.ChunkedLoss
+	case strings.HasSuffix(loss, "CrossEntropyLoss"):
+		t.Loss = workload.PlainLoss
 	}
 }
 

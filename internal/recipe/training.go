@@ -41,7 +41,7 @@ func (p *plan) train() *workload.Train {
 // context is the positions of one sequence: where nobody says it, a flag must.
 func (p *plan) needsContext() {
 	if p.number("context") <= 0 {
-		p.warn("length_not_said", "no configuration says how many positions a sequence has: give --context")
+		p.warn(LengthNotSaid, "no configuration says how many positions a sequence has: give --context")
 	}
 }
 
