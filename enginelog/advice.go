@@ -110,7 +110,7 @@ func (m *OutOfMemory) refused(log *Log) []Advice {
 	}
 	if m.Unallocated.Known() {
 		list = append(list, Advice{"allocator_settings", DoesNotHelp, fmt.Sprintf(
-			"an allocator setting: only %s are cached unused, and %s were free", show(m.Unallocated), show(m.free()))})
+			"an allocator setting: %s were free as they were, whatever the %s that are cached unused could serve", show(m.free()), show(m.Unallocated))})
 	}
 	return list
 }
@@ -200,14 +200,18 @@ func (m *OutOfMemory) owners(gap account.Figure) (first, later []Advice) {
 
 // fraction is for a process that was given a share of the card.
 func (m *OutOfMemory) fraction() []Advice {
-	if !m.Allowed.Known() {
-		return nil
+	if !m.Allowed.Known() || m.Allowed.In(bytesize.B) == m.Capacity.In(bytesize.B) {
+		return nil // or all of the card, which is no limit
 	}
 	if m.Backend == MPS {
 		return []Advice{{"empty_cache", DoesNotHelp, "empty_cache(): the allocator had already given back all that it cached"}}
 	}
+	verb := "reserve"
+	if m.era == ofAsync {
+		verb = "allocate"
+	}
 	return []Advice{{"memory_fraction", MayHelp, fmt.Sprintf(
-		"a larger fraction of the card for this process (set_per_process_memory_fraction): it may reserve %s only", show(m.Allowed))}}
+		"a larger fraction of the card for this process (set_per_process_memory_fraction): it may %s %s only", verb, show(m.Allowed))}}
 }
 
 // remedies is what the engine itself advises.
@@ -241,7 +245,11 @@ func (m *OutOfMemory) missing() string {
 	if len(names) == 0 {
 		return "the allocator's exact counters at this moment: all numbers are printed, and their rounding leaves it open"
 	}
-	return "the whole message, or a record of the run: " + ordinary(names, "and") + " are not in this text"
+	verb := " are"
+	if len(names) == 1 {
+		verb = " is"
+	}
+	return "the whole message, or a record of the run: " + ordinary(names, "and") + verb + " not in this text"
 }
 
 // expandable reports whether the text shows expandable segments to be on.

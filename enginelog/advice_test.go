@@ -1,6 +1,7 @@
 package enginelog
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -121,6 +122,43 @@ func TestSettingsByAge(t *testing.T) {
 		if strings.Contains(a.Text, "expandable_segments:True") {
 			t.Errorf("PyTorch 2.0 has no expandable segments: %s", a.Text)
 		}
+	}
+}
+
+// What is on already is not advised, also where the numbers leave the class open.
+func TestHintThatIsOn(t *testing.T) {
+	m := one(t, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n"+
+		"CUDA out of memory. Tried to allocate 1.16 GiB. GPU 0 has a total capacity of 7.75 GiB of which 1.17 GiB is free. Of the allocated memory 4.81 GiB is allocated by PyTorch, and 18.97 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.")
+	if a := step(m, "printed_hint"); m.Class != CannotTell || a.Effect != DoesNotHelp || !strings.Contains(a.Text, "already on") {
+		t.Errorf("%s: %v", m.Class, m.Advice)
+	}
+}
+
+// The allocator of cudaMallocAsync compares what is allocated with what is allowed.
+func TestAsyncAllocator(t *testing.T) {
+	const text = "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : %s\nRequested               : 4.83 GiB\nDevice limit            : 22.20 GiB\nFree (according to CUDA): %s\nPyTorch limit (set by user-supplied memory fraction)\n                        : %s"
+	for _, c := range []struct {
+		allocated, free, allowed string
+		class                    Class
+		says                     string
+	}{
+		{"16.08 GiB", "11.12 MiB", "22.20 GiB", CannotTell, "does not tell apart"},
+		{"9.00 GiB", "12.00 GiB", "11.10 GiB", Exhaustion, "may allocate 11.10 GiB"},
+		{"20.00 GiB", "1.00 GiB", "22.20 GiB", Exhaustion, "more than the 22.20 GiB"},
+	} {
+		m := one(t, fmt.Sprintf(text, c.allocated, c.free, c.allowed))
+		fraction := step(m, "memory_fraction").Effect == MayHelp
+		if limited := c.allowed != "22.20 GiB"; m.Class != c.class || !strings.Contains(m.Because, c.says) || fraction != limited {
+			t.Errorf("%s allocated: %s, %q, %v", c.allocated, m.Class, m.Because, m.Advice)
+		}
+	}
+}
+
+// A retelling belongs to the failure it retells also where a paste turned them round.
+func TestRetoldFirst(t *testing.T) {
+	m := one(t, "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.\n\ntorch.OutOfMemoryError: CUDA out of memory.\nTried to allocate 252.00 MiB. GPU 0 has a total capacity of 10.57 GiB of which 163.12 MiB is free.")
+	if m.Phase != account.PhaseSamplerWarmup || !m.Request.Known() || len(m.Remedies) != 2 {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -41,7 +41,7 @@ func (m *OutOfMemory) reason() string {
 	case len(m.Possible) > 0:
 		return "the numbers that are printed leave it open whether this is " + alternatives(m.Possible)
 	case m.retold:
-		return "an engine says in its own words that memory ran out; the message with the numbers stands before it in the whole log"
+		return "an engine says in its own words that memory ran out; the message with the numbers is another one of the whole log"
 	}
 	return "the message gives no numbers to compare"
 }
@@ -52,6 +52,9 @@ func (m *OutOfMemory) exhausted() string {
 		sum := account.Sum(m.Reserved.Provenance, m.Reserved, m.OtherAllocations, m.Request)
 		return fmt.Sprintf("%s that PyTorch allocated, %s of other allocations and the %s asked for are %s together, more than the %s allowed",
 			show(m.Reserved), show(m.OtherAllocations), show(m.Request), show(sum), show(m.Allowed))
+	}
+	if m.era == ofAsync && m.capped() {
+		return fmt.Sprintf("%s were free, less than the %s asked for", m.freely(), show(m.Request))
 	}
 	live := account.Sum(m.Allocated.Provenance, m.Allocated, m.Request)
 	if live.Known() && exceeds(live, m.Capacity) == yes {
@@ -71,6 +74,10 @@ func (m *OutOfMemory) exhausted() string {
 func (m *OutOfMemory) freely() string {
 	if !m.capped() {
 		return show(m.free())
+	}
+	if m.era == ofAsync {
+		return fmt.Sprintf("%s (the process may allocate %s and has allocated %s, though the device had %s free)",
+			show(m.free()), show(m.Allowed), show(m.Allocated), show(m.Free))
 	}
 	return fmt.Sprintf("%s (the process may reserve %s and has reserved %s, though the device had %s free)",
 		show(m.free()), show(m.Allowed), show(m.Reserved), show(m.Free))
@@ -96,6 +103,9 @@ func (m *OutOfMemory) holdings() string {
 		}
 	} else {
 		add(m.elsewhere(), "outside this allocator (of this process or of others)")
+	}
+	if !m.Reserved.Known() && !m.Unallocated.Known() {
+		add(least(m.used().Minus(m.Allocated, m.Allocated.Provenance)), "cached unused or outside this allocator, which the message does not tell apart")
 	}
 	add(m.Free, "free")
 	text := fmt.Sprintf("Live tensors fill %s of the card's %s", show(m.Allocated), show(m.Capacity))

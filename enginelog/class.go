@@ -154,7 +154,11 @@ func (m *OutOfMemory) absurd() bool {
 // unknown where no limit is printed.
 func (m *OutOfMemory) limit() account.Figure {
 	p := derived(m.Request, account.Device, "allowed − reserved")
-	limit := least(m.Allowed.Minus(m.Reserved, p))
+	taken := m.Reserved
+	if m.era == ofAsync {
+		taken = m.Allocated // which is what that allocator compares
+	}
+	limit := least(m.Allowed.Minus(taken, p))
 	if m.Backend == MPS {
 		return least(limit.Minus(m.OtherAllocations, p))
 	}

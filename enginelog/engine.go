@@ -146,7 +146,7 @@ func speaks(text string) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(text, "|") || fitted(strings.Fields(text)) // a table
+	return strings.HasPrefix(text, "|") || strings.HasPrefix(text, "- ") || fitted(strings.Fields(text)) // a table
 }
 
 // keep keeps a number.

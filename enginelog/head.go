@@ -9,7 +9,8 @@ import (
 
 // The texts are those of PyTorch's caching allocators (CUDA and HIP, XPU, MPS,
 // and the backends that copied theirs), of its error checks, of NCCL's and
-// RCCL's alloc.h, and of llama.cpp's ggml-cuda.cu, which says first what it tried.
+// RCCL's alloc.h, of PyTorch's CUDAMallocAsyncAllocator.cpp, which says first on which
+// device, and of llama.cpp's ggml-cuda.cu, which says first what it tried.
 const (
 	ranOut = "outofmemory"
 	calloc = "FailedtoCUDAcalloc"
@@ -21,6 +22,8 @@ const (
 	tried = "Triedtoallocate"
 	// llama.cpp: "allocating 279356.51 MiB on device 0: cudaMalloc failed: out of memory"
 	ggmlTried, ggmlRefused = "allocating", "cudaMallocfailed:"
+	// backend:cudaMallocAsync: "Allocation on device 0 would exceed allowed memory. (out of memory)"
+	asyncTried, asyncRefused = "Allocationondevice", "wouldexceedallowedmemory.("
 	// tail is how much of the text before is kept, to find a head that a
 	// terminal wrapped: no head is longer.
 	tail = 96
@@ -55,7 +58,7 @@ func headAround(text, word string, at int) (span, bool) {
 	end := at + len(word)
 	switch word {
 	case ranOut:
-		if n := ggmlHead(text[:at]); n > 0 {
+		if n := max(ggmlHead(text[:at]), asyncHead(text[:at])); n > 0 {
 			return span{at - n, end}, true
 		}
 		before, quote := refuser(text[:at])
@@ -115,4 +118,18 @@ func ggmlHead(before string) int {
 		return 0
 	}
 	return len(before) - m.at + len(ggmlTried)
+}
+
+// asyncHead is how many bytes before "out of memory" say on which device the
+// allocator that leaves pools to the driver was refused.
+func asyncHead(before string) int {
+	text, found := strings.CutSuffix(before, asyncRefused)
+	if !found {
+		return 0
+	}
+	text, found = strings.CutSuffix(text[:digitsUntil(text, len(text), 6)], asyncTried)
+	if !found {
+		return 0
+	}
+	return len(before) - len(text)
 }

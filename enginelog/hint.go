@@ -54,6 +54,9 @@ func (m *OutOfMemory) printedHint(steps []Advice) (Advice, bool) {
 	if slices.ContainsFunc(steps, func(a Advice) bool { return a.Code == string(m.Hint) }) {
 		return Advice{}, false
 	}
+	if m.Hint == HintExpandable && m.expandable {
+		return Advice{"printed_hint", DoesNotHelp, fmt.Sprintf("the message's own hint (%s): it is already on, and the message prints it all the same", m.Hint)}, true
+	}
 	a := Advice{Code: "printed_hint", Effect: DoesNotHelp}
 	own := fmt.Sprintf("the message's own hint (%s)", m.Hint)
 	switch m.Hint {

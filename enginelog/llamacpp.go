@@ -19,6 +19,9 @@ func (e *engineReader) llamaCPP(at reading, text string) bool {
 	if _, row, found := strings.Cut(text, "_breakdown_print: | "); found {
 		return e.breakdown(at, strings.TrimSpace(row))
 	}
+	if row := strings.TrimLeft(text, "| "); strings.HasPrefix(row, "- ") && strings.Contains(row, "): ") && strings.Count(row, " = ") == 2 {
+		return e.breakdown(at, row) // pasted without the name of the function
+	}
 	if _, after, found := strings.Cut(text, "KV self size"); found {
 		return e.wholeCache(at, after)
 	}

@@ -104,6 +104,7 @@ const (
 	upTo13         // "cached"
 	upTo20         // "reserved in total by PyTorch"
 	since21        // "has a total capacity of"
+	ofAsync        // that of backend:cudaMallocAsync, since 2.0
 )
 
 // What a message says beside its numbers, in squashed text. Each begins with a
@@ -158,7 +159,7 @@ func quoted(after string) bool {
 
 // device reads which device refused.
 func (d *draft) device() {
-	for _, p := range [...]place{{"(GPU", ";"}, {"(NPU", ";"}, {"(MLU", ";"}, {"GPU", "hasatotalcapac"}, {"OOMondevice", ""}, {"ondevice", ":" + ggmlRefused}} {
+	for _, p := range [...]place{{"(GPU", ";"}, {"(NPU", ";"}, {"(MLU", ";"}, {"GPU", "hasatotalcapac"}, {"OOMondevice", ""}, {"ondevice", asyncRefused}, {"ondevice", ":" + ggmlRefused}} {
 		if m, ok := p.find(d.text, 0, count); ok && len(m.number) <= 6 {
 			d.Device, _ = strconv.Atoi(m.number)
 			d.last = max(d.last, m.end)
@@ -180,6 +181,10 @@ func (d *draft) numbers() {
 	if d.Backend == NCCL {
 		d.counted(&d.Request, "nccl", KindRequest, place{calloc, "bytes"}, place{calloc + "async", "bytes"})
 	}
+	if strings.HasPrefix(d.text, asyncTried) {
+		d.asyncNumbers()
+		return
+	}
 	d.Capacity = d.figure(device, KindCapacity, account.Device, place{"hasatotalcapacityof", ""}, place{"hasatotalcapactyof", ""}, place{";", "totalcapacity"})
 	d.Free = d.figure(device, KindFree, account.Device, place{"ofwhich", "isfree"}, place{";", "free"})
 	if d.Retried {
@@ -194,6 +199,20 @@ func (d *draft) numbers() {
 	d.Allowed = d.figure(pytorch, KindAllowed, account.Reserved, place{".", "allowed"}, place{";", "allowed"}, place{"maxallowed:", ""})
 	d.OtherAllocations = d.figure("this process", KindOtherAllocations, account.Process, place{"otherallocations:", ""})
 	d.figure(pytorch, KindInactive, account.Reserved, place{";", "inactive"})
+}
+
+// asyncNumbers reads what the allocator of backend:cudaMallocAsync prints, a number a
+// line. What the driver's pool holds beside them is not printed.
+func (d *draft) asyncNumbers() {
+	const pytorch, device = "pytorch", "device"
+	d.Allocated = d.figure(pytorch, KindAllocated, account.Allocated, place{"Currentlyallocated:", ""})
+	d.Request = d.figure(pytorch, KindRequest, account.Requested, place{"Requested:", ""})
+	d.Capacity = d.figure(device, KindCapacity, account.Device, place{"Devicelimit:", ""})
+	d.Free = d.figure(device, KindFree, account.Device, place{"Free(accordingtoCUDA):", ""})
+	d.Allowed = d.figure(pytorch, KindAllowed, account.Allocated, place{"memoryfraction):", ""})
+	none := func(kind Kind) account.Figure { return d.figure(pytorch, kind, account.Reserved) }
+	d.Active, d.Reserved, d.Unallocated, d.PrivatePools = none(KindActive), none(KindReserved), none(KindUnallocated), none(KindPrivatePools)
+	d.OtherAllocations = none(KindOtherAllocations)
 }
 
 // processes reads who else is on the device, in either order of sentences.
@@ -223,6 +242,8 @@ func (d *draft) processes() {
 // age notes what the form of the message says of its PyTorch.
 func (d *draft) age() {
 	switch {
+	case strings.HasPrefix(d.text, asyncTried):
+		d.era = ofAsync
 	case strings.Contains(d.text, "hasatotalcapac"):
 		d.era = since21
 	case strings.Contains(d.text, "reservedintotalbyPyTorch"):

@@ -7,11 +7,13 @@ import (
 )
 
 // ollamaKeys are the attributes of Ollama's lines about memory, and what they
-// say (llm/memory.go and llm/server.go; ml/device.go since 0.12).
+// say (llm/memory.go and llm/server.go; ml/device.go since 0.12). The line about
+// offloading has had the messages "offload", "offload to gpu" and "offload to cuda"
+// and is often pasted without any: its keys alone tell it.
 // All are its own estimates, before anything is loaded, but for what is
 // available.
 func ollamaKeys() []said {
-	const offload = "msg=offload"
+	const offload = "memory."
 	return []said{
 		{offload, place{before: "memory.available"}, KindFree, account.Device},
 		{offload, place{before: "memory.gpu_overhead"}, KindOverhead, account.Device},
@@ -37,7 +39,7 @@ func ollamaKeys() []said {
 // ollama reads a line of Ollama's server; false when it is none.
 func (e *engineReader) ollama(at reading, text string) bool {
 	found := false
-	if !strings.Contains(text, "msg=") {
+	if !strings.Contains(text, "msg=") && !strings.Contains(text, "memory.required.") {
 		return false
 	}
 	for _, key := range ollamaKeys() {

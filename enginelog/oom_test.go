@@ -86,6 +86,10 @@ func TestShapes(t *testing.T) {
 		{"NPU",
 			"NPU out of memory. Tried to allocate 20.00 MiB (NPU 5; 60.97 GiB total capacity; 57.10 GiB already allocated; 57.20 GiB current active; 11.50 MiB free; 58.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",
 			5, "20.00 MiB", "60.97 GiB", "11.50 MiB", "57.10 GiB", ""},
+		{"cudaMallocAsync", // huggingface/text-generation-inference#563
+			"Unable to warmup model: Generation(\"Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 16.08 GiB\nRequested               : 4.83 GiB\nDevice limit            : 22.20 GiB\nFree (according to CUDA): 11.12 MiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : 22.20 GiB\")",
+			0, "4.83 GiB", "22.20 GiB", "11.12 MiB", "16.08 GiB", ""},
+		{"cudaMallocAsync, its first line", "torch.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of memory)", 1, "", "", "", "", ""},
 		{"a device number that was lost", "CUDA out of memory. Tried to allocate 20.00 MiB. GPU  has a total capacity of 23.69 GiB of which 10.00 MiB is free.",
 			-1, "20.00 MiB", "23.69 GiB", "10.00 MiB", "", ""},
 		{"before 1.1", "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58", -1, "", "", "", "", ""},

@@ -271,11 +271,18 @@ func (m *OutOfMemory) retell(other OutOfMemory) {
 }
 
 // fold gives each retelling to the failure that it retells: the last one before
-// it, of the same rank where both are known. One without any stays a failure.
+// it, of the same rank where both are known, or where there is none the one right
+// after it, as people paste the last error first. One without any stays a failure.
 func fold(found []OutOfMemory) []OutOfMemory {
+	const near = 20 // lines
 	var kept []OutOfMemory
 	for _, m := range found {
 		at := len(kept) - 1
+		if before := at; before >= 0 && kept[before].retold && m.Line-kept[before].Line <= near && !m.retold && kept[before].retells(&m) {
+			m.retell(kept[before])
+			kept[before] = m
+			continue
+		}
 		for at >= 0 && m.retold && !m.retells(&kept[at]) {
 			at--
 		}

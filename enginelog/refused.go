@@ -27,6 +27,14 @@ func (e *engineReader) refusal(l line) bool {
 		e.keepRefusal(l.number, account.Warning{Code: "compute_buffer", Text: "it is llama.cpp's compute buffer that was refused, which is reserved whole at the start: a smaller micro-batch (-ub) divides it, flash attention (-fa on) takes the scores of every cell out of it, a shorter context (-c) makes it smaller where there are scores; a quantised cache or fewer slots of the same context do not"})
 		return true
 	}
+	if strings.Contains(l.text, "failed to allocate buffer for kv cache") {
+		e.keepRefusal(l.number, account.Warning{Code: "kv_buffer", Text: "it is llama.cpp's KV cache that was refused, which is reserved whole at the start for every position of the context: a shorter context (-c), a cache of 8 bits (-ctk q8_0 -ctv q8_0) or fewer layers on that device (-ngl, -ts) make it smaller; a smaller micro-batch does not"})
+		return true
+	}
+	if strings.Contains(l.text, "retrying without pipeline parallelism") {
+		e.keepRefusal(l.number, account.Warning{Code: "retried", Text: "llama.cpp tries again without pipeline parallelism, which takes more memory where several devices share the layers (GGML_SCHED_MAX_COPIES copies of what goes between them): the refusal before it need not be the end of the start"})
+		return true
+	}
 	if !strings.Contains(l.text, "emory") && !strings.Contains(l.text, "stored in KV cache") {
 		return false
 	}
@@ -107,9 +115,11 @@ func refusals(list []Component) []account.Warning {
 		byLine[c.Line][c.Kind] = c.Bytes
 	}
 	seen := map[string]bool{}
+	var card shareOfCard
 	var warnings []account.Warning
 	for _, line := range order {
-		for _, w := range refusal(byLine[line]) {
+		card.of(byLine[line])
+		for _, w := range refusal(byLine[line], card) {
 			if !seen[w.Text] { // every rank prints its own
 				seen[w.Text] = true
 				warnings = append(warnings, w)
@@ -119,13 +129,31 @@ func refusals(list []Component) []account.Warning {
 	return warnings
 }
 
-// refusal is what the numbers of one line say.
-func refusal(of map[Kind]account.Figure) []account.Warning {
+// shareOfCard is the card and the share of it that the lines so far gave.
+type shareOfCard struct{ total, budget account.Figure }
+
+func (s *shareOfCard) of(kinds map[Kind]account.Figure) {
+	if total, budget := kinds[KindCapacity], kinds[KindBudget]; total.Known() && budget.Known() {
+		*s = shareOfCard{total, budget}
+	}
+}
+
+// needed is a clause with the utilization at which nothing is lacking; empty where
+// the card or its share is not known.
+func (s shareOfCard) needed(lacking float64) string {
+	if !s.total.Known() || s.total.Low() <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("to %.3f of this card at least, and what one request takes beyond that; ", math.Ceil(1000*(middle(s.budget)+lacking)/middle(s.total))/1000)
+}
+
+// refusal is what the numbers of one line say, of a card that is known by then.
+func refusal(of map[Kind]account.Figure, card shareOfCard) []account.Warning {
 	var list []account.Warning
 	free, budget, total := of[KindFreeAtStart], of[KindBudget], of[KindCapacity]
 	if most, known := free.High(); known && budget.Known() && budget.Low() > most && total.Low() > 0 {
 		list = append(list, account.Warning{Code: "refused_at_start", Text: fmt.Sprintf(
-			"the engine asks for %s and %s is free, so it refuses before it loads anything: the largest utilization that can start now is %.3f; raising it makes it worse, and what others hold of the card is what would help",
+			"the engine asks for %s and %s is free, so it refuses before it loads anything: the largest utilization that can start now is %.3f; raising it makes it worse, and what would help is that others hold less of the card",
 			show(budget), show(free), math.Floor(1000*middle(free)/middle(total))/1000)})
 	}
 	room := of[KindKVCacheAvailable]
@@ -137,8 +165,8 @@ func refusal(of map[Kind]account.Figure) []account.Warning {
 		}
 	} else if most, known := room.High(); known && most < 0 {
 		list = append(list, account.Warning{Code: "no_cache_room", Text: fmt.Sprintf(
-			"weights, the trial run and what lies outside the allocator take more than the budget: it lacks %s before the first block; here the utilization goes up (an out-of-memory while it runs would mean down), or less is taken for weights and for one step",
-			bytesize.Format(-int64(middle(room))/gibHundredth*gibHundredth, bytesize.GiB))})
+			"weights, the trial run and what lies outside the allocator take more than the budget: it lacks %s before the first block; here the utilization goes up (%san out-of-memory while it runs would mean down), or less is taken for weights and for one step",
+			bytesize.Format(-int64(middle(room))/gibHundredth*gibHundredth, bytesize.GiB), card.needed(-middle(room)))})
 	}
 	return list
 }

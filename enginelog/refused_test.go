@@ -29,6 +29,12 @@ func TestRefusals(t *testing.T) {
 			"cache_too_small", "lacks 1.04"},
 		{"a compute buffer (llama.cpp 26297)", "1.06.520.077 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 51748.72 MiB on device 1: cudaMalloc failed: out of memory\n1.06.520.086 E graph_reserve: failed to allocate compute buffers",
 			"compute_buffer", "-ub"},
+		{"a compute buffer that is tried again (llama.cpp 26297)", "sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism\nallocating 5.00 MiB on device 1: cudaMalloc failed: out of memory",
+			"retried", "need not be the end"},
+		{"a cache (gpustack 1269)", "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 4480.00 MiB on device 3: cudaMalloc failed: out of memory\nllama_kv_cache_init: failed to allocate buffer for kv cache",
+			"kv_buffer", "-ctk q8_0"},
+		{"no room, of a card that is known (vllm 13882)", "the current vLLM instance can use total_gpu_memory (8.00GiB) x gpu_memory_utilization (0.70) = 5.60GiB\nmodel weights take 5.20GiB; the rest of the memory reserved for KV Cache is -1.05GiB.",
+			"no_cache_room", "(to 0.832 of this card at least"},
 		{"a start that went well", "Free memory on device (78.68/79.19 GiB) on startup. Desired GPU memory utilization is (0.95, 75.23 GiB). Actual usage is 44.76 GiB for weight", "", ""},
 	} {
 		list := read(t, c.text+"\n"+c.text).Warnings
