@@ -48,7 +48,7 @@ func notRecognised(src source.Source) error {
 	if m, err := hfmodel.Read(src); err == nil && m != nil {
 		return e.WithHint("it is the configuration of a model: floodmark estimate %s", src.Name())
 	}
-	return e.WithHint("it reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), out-of-memory texts, and records that floodmark wrote")
+	return e.WithHint("it reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot), out-of-memory texts, logs of vLLM, SGLang, llama.cpp, Ollama and other engines, and records that floodmark wrote")
 }
 
 func openRecord(src source.Source) (Evidence, error) {

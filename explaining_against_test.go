@@ -36,6 +36,29 @@ func explained(t *testing.T, text string, r Request) *record.Against {
 	return log.(*record.Log).Against
 }
 
+// A failure that was wrapped over lines has its numbers in all of them, and free
+// blocks of private pools are no part of what was needed: 9.67 GiB − 299.88 MiB +
+// 252 MiB.
+func TestAgainstWrappedFailure(t *testing.T) {
+	r := served(t, "Qwen__Qwen3-8B", "rtx-3090", func(*workload.Workload) {})
+	a := explained(t, strings.Join([]string{
+		"torch.OutOfMemoryError: CUDA out of memory.",
+		"Tried to allocate 252.00 MiB. GPU 0 has a total capacity of 10.57 GiB of which 163.12 MiB is free.",
+		"Including non-PyTorch memory, this process has 10.41 GiB memory in use.",
+		"Of the allocated memory 9.67 GiB is allocated by PyTorch,",
+		"with 299.88 MiB allocated in private pools (e.g., CUDA Graphs),",
+		"and 26.44 MiB is reserved by PyTorch but unallocated.",
+	}, "\n"), r)
+	for _, row := range a.Rows {
+		switch low := row.ObservedLow; {
+		case row.Term == "peak" && (low == nil || *low < 9610*(1<<30)/1000 || *low > 9630*(1<<30)/1000):
+			t.Errorf("peak: %+v", row)
+		case row.Term == "outside_the_allocator" && low == nil:
+			t.Errorf("outside the allocator: %+v", row)
+		}
+	}
+}
+
 // A start on H100: every printed term lies in its interval, and nothing is left.
 func TestAgainstStart(t *testing.T) {
 	r := served(t, "Qwen__Qwen3-8B", "h100-sxm5-80gb", func(w *workload.Workload) { w.Serving.Budget.Utilization = 0.95 })

@@ -25,17 +25,34 @@ func (b *beside) failures(d *record.Log) bool {
 	}
 	for _, m := range places {
 		b.rank, b.device = m.Rank, m.Device
-		b.failure(m, printedAt(d.Components, m.Line))
+		b.failure(m, printedAt(d.Components, m.Line, followingFailure(d.OutOfMemory, m.Line)))
 	}
 	b.rank, b.device = nil, nil
 	return true
 }
 
-// printedAt is the numbers of one message by kind. In use is that of this process.
-func printedAt(components []record.Component, line int) map[enginelog.Kind]account.Figure {
+// followingFailure is the line of the next failure after one; as far as a message is
+// followed over lines that were wrapped, where there is none so near.
+func followingFailure(all []record.OutOfMemory, line int) int {
+	const mostLines = 14
+	next := line + mostLines
+	for _, m := range all {
+		if m.Line > line {
+			next = min(next, m.Line)
+		}
+	}
+	return next
+}
+
+// printedAt is the numbers of one message by kind, of a message that was wrapped over
+// the lines before another one. In use is that of this process.
+func printedAt(components []record.Component, line, before int) map[enginelog.Kind]account.Figure {
 	kinds := map[enginelog.Kind]account.Figure{}
 	for _, c := range components {
-		if kind := enginelog.Kind(c.Kind); c.Line == line && (kind != enginelog.KindInUse || c.Component == "this process") {
+		kind := enginelog.Kind(c.Kind)
+		_, taken := kinds[kind]
+		ours := c.Component == "pytorch" || c.Component == "this process" || c.Component == "device" && kind != enginelog.KindInUse
+		if own := c.Line == line && kind != enginelog.KindInUse; !taken && c.Line >= line && c.Line < before && (own || ours) {
 			kinds[kind] = figureOf(c.Bytes, c.LowBytes, c.HighBytes)
 		}
 	}
@@ -53,6 +70,9 @@ func (b *beside) failure(m record.OutOfMemory, seen map[enginelog.Kind]account.F
 	}
 	phase, named := phaseAt(rank, m.Phase)
 	allocated, reserved := seen[enginelog.KindAllocated], reservedOf(seen)
+	if pools := seen[enginelog.KindPrivatePools]; pools.Known() {
+		allocated = allocated.Minus(pools, account.Provenance{}) // the number that is printed counts their free blocks
+	}
 	needed := account.Sum(account.Provenance{}, allocated, figureOf(m.RequestBytes, m.RequestLowBytes, m.RequestHighBytes))
 	least := account.AtLeast(needed.Low(), "the run failed here", account.Provenance{})
 	peak := compare.Pair{Term: "peak", Predicted: figureOf(phase.PeakAllocatedBytes, phase.PeakAllocatedLowBytes, phase.PeakAllocatedHighBytes), Observed: least}

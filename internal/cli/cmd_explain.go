@@ -25,7 +25,8 @@ func newExplain(s *session) *cobra.Command {
 
   a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot) as a pickle, as
   JSON, or inside the HTML page of PyTorch's viewer; each of them gzipped too
-  a log with an out-of-memory text, lines of JSON included
+  a log or a piece of one: an out-of-memory text, or what vLLM, SGLang, llama.cpp,
+  Ollama and other engines print of their memory; lines of JSON included
   a record that floodmark wrote
 
 "-" reads from standard input, up to 64 MiB. A pickle is read as plain data;

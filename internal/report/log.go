@@ -136,6 +136,9 @@ func ordinal(n *int) string {
 func printed(c record.Component, s Style) []string {
 	if s.Unit == nil {
 		number, unit, _ := strings.Cut(c.Printed, " ")
+		if unit == "" && c.Bytes == nil && c.LowBytes == nil && c.HighBytes == nil {
+			number = unknown // DCGM's blank, which looks like a number
+		}
 		return []string{number, unit}
 	}
 	number := quantity{c.Bytes, c.LowBytes, c.HighBytes}.number(*s.Unit)
