@@ -71,16 +71,25 @@ func shareWindow(s *estimate.Share, m estimate.Memory) window {
 	w := window{total: m.Total, bare: s.Spent, least: account.Sum(q, s.Spent, s.Request)}
 	w.leastBecause = fmt.Sprintf("weights, the trial run and what lies outside the allocator take %s, and one request of the longest length %s", between(s.Spent), between(s.Request))
 	w.most = m.Total.Minus(s.Beside, q)
-	w.mostBecause = fmt.Sprintf("the engine holds %s beside its share when it warms its sampler up", between(s.Beside))
+	w.mostBecause = fmt.Sprintf("the engine holds %s beside its share when it warms its sampler up", upTo(s.Beside))
 	if m.Free.Known() {
 		if free := m.Free.Minus(account.Between(0, highOf(s.Initial), q), q); free.Low() < w.most.Low() {
-			w.most, w.mostBecause = free, fmt.Sprintf("%s of the card is free when the engine starts, less its own context of up to %s", between(m.Free), between(s.Initial))
+			w.most, w.mostBecause = free, fmt.Sprintf("%s of the card is free when the engine starts, less its own context of %s", between(m.Free), upTo(s.Initial))
 		}
 	}
 	return w
 }
 
 func between(f account.Figure) string { return f.In(bytesize.GiB) }
+
+// upTo is the most that a figure can be, which is what bounds a share; a low end
+// that may even be below 0 would only read as an error.
+func upTo(f account.Figure) string {
+	if high, known := f.High(); known && high > f.Low() {
+		return "up to " + account.Exact(high, f.Provenance).In(bytesize.GiB)
+	}
+	return between(f)
+}
 
 // thousandths of the card: up for a least share, down for a most.
 func up(bytes, total int64) float64   { return math.Ceil(1000*float64(bytes)/float64(total)) / 1000 }

@@ -73,6 +73,7 @@ func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
 	if r.Card == nil && r.Free == nil {
 		return nil, &SettingsError{errors.New("there is no card to fit on: name one with --gpu, or a room for the cache with --cache-room")}
 	}
+	r.Workload = r.longestAsked()
 	high, limit := r.highest()
 	judge := func(ctx context.Context, value int64) (fit.Verdict, error) {
 		p, err := r.ask(ctx, r.with(value))
@@ -121,6 +122,28 @@ func (r SolveRequest) with(value int64) Request {
 		q.Workload.Inputs = append(q.Workload.Inputs, workload.Input{Name: in.Name, Dimensions: dimensions})
 	}
 	return q
+}
+
+// longestAsked is the workload of a command that declares no lengths: how many
+// sequences an engine with a budget holds is asked of its longest, as it counts
+// them itself when it starts. Without a length a sequence would hold nothing, and
+// any number of them would fit.
+func (r SolveRequest) longestAsked() workload.Workload {
+	w := r.Workload
+	_, context := w.Dimension(workload.Context)
+	_, generated := w.Dimension(workload.Generated)
+	if r.Field != workload.Sequences || w.Engine.Name != "vllm" || context || generated {
+		return w
+	}
+	length := int64(r.Model.MaxPosition)
+	if w.Serving != nil && w.Serving.MaxLength > 0 {
+		length = w.Serving.MaxLength
+	}
+	if length == 0 {
+		return w
+	}
+	w.Inputs = []workload.Input{{Name: "longest length", Dimensions: map[workload.Dimension]int64{workload.Context: length, workload.Generated: 0}}}
+	return w
 }
 
 // lengthened lets an engine that fills a budget take the sequences that are asked

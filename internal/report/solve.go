@@ -31,16 +31,23 @@ func solve(b *strings.Builder, d *record.Solve, s Style) {
 	if solution.Smallest {
 		not, open = "not fewer because ", "from %s on it cannot be excluded"
 	}
+	of := name // where there is none
+	if strings.HasSuffix(of, "s") {
+		of = "number of " + of
+	}
 	switch {
 	case solution.Value != nil:
 		b.WriteString(paragraph(s, "  ", s.verdict("fits", fmt.Sprintf("%s %s", name, bytesize.Group(*solution.Value)))+" · "+solvedFor(d)))
 	case solution.OpenValue != nil:
-		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; "+open, name, bytesize.Group(*solution.OpenValue)))+" · "+solvedFor(d)))
+		b.WriteString(paragraph(s, "  ", s.verdict("cannot_tell", fmt.Sprintf("no %s is known to fit; "+open, of, bytesize.Group(*solution.OpenValue)))+" · "+solvedFor(d)))
 	default:
-		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no "+name+" fits")+" · "+solvedFor(d)))
+		b.WriteString(paragraph(s, "  ", s.verdict("does_not_fit", "no "+of+" fits")+" · "+solvedFor(d)))
 	}
 	if left := s.amount(quantity{solution.RemainderBytes, solution.RemainderLowBytes, solution.RemainderHighBytes}); left != unknown {
 		b.WriteString(paragraph(s, "  ", "left over: "+left))
+	}
+	if solution.Value == nil {
+		not = "because "
 	}
 	b.WriteString(paragraph(s, "  ", not+solution.LimitReason))
 	if solution.Value != nil && solution.OpenValue != nil && *solution.OpenValue != *solution.Value {
