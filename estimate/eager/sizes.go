@@ -40,6 +40,9 @@ func (b *builder) sizes() dimensions {
 	}
 	if len(missing) > 0 {
 		d.missing = "the workload does not say: " + join(missing)
+		if slices.Contains(missing, workload.Images) {
+			d.missing += " (0 for none)"
+		}
 	}
 	b.images(&d)
 	if b.encoderStack() {
