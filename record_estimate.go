@@ -16,6 +16,9 @@ import (
 func (p *Prediction) Record(tool record.Tool) any {
 	r := &record.Estimate{Head: p.head(tool), Model: p.modelFacts()}
 	r.Engine = record.Engine{Name: p.Engine.Name(), Version: record.Text(p.Request.Workload.Engine.Version)}
+	if software := p.Request.Workload.Engine.Name; software != p.Engine.Name() {
+		r.Engine.Software = record.Text(software)
+	}
 	for _, a := range p.accounts {
 		r.Ranks = append(r.Ranks, p.rank(a))
 	}

@@ -97,6 +97,9 @@ type Engine struct {
 	Name    string  `json:"name"`
 	Version *string `json:"version"`
 	Profile *string `json:"profile"`
+	// Software is whose modules the engine runs, or whose rules were taken for those
+	// of the engine; absent where the engine is that software.
+	Software *string `json:"software,omitempty"`
 }
 
 // Rank is one class of equal ranks.

@@ -110,6 +110,12 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 		line += " · computed in " + *m.ComputeFormat
 	}
 	line += " · engine " + e.Engine.Name
+	if e.Engine.Software != nil {
+		line += " for " + *e.Engine.Software
+		if e.Engine.Version != nil {
+			line += " " + *e.Engine.Version
+		}
+	}
 	b.WriteString(paragraph(s, "  ", line))
 	if e.Training != nil {
 		trained(b, e.Training, s)
