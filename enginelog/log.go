@@ -79,6 +79,7 @@ func Read(src source.Source) (*Log, error) {
 	log := &Log{Name: src.Name()}
 	oom := newOOMReader(src.Name())
 	engines := engineReader{name: src.Name()}
+	var fault faultReader
 	blank := 0
 	err = eachLine(in.r, func(l line) {
 		log.Lines = l.number
@@ -88,6 +89,7 @@ func Read(src source.Source) (*Log, error) {
 		oom.traces.take(l)
 		oom.take(l)
 		engines.take(l)
+		fault.take(l)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name(), err)
@@ -100,6 +102,9 @@ func Read(src source.Source) (*Log, error) {
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
 	numbers := refusals(log.Components)
 	log.Warnings = slices.Concat(log.Warnings, numbers, inWords(engines.refused, numbers), in.warnings())
+	if len(log.OutOfMemory) == 0 && len(engines.refused) == 0 && len(numbers) == 0 {
+		log.Warnings = append(log.Warnings, fault.warning()...)
+	}
 	return log, nil
 }
 
