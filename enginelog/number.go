@@ -6,10 +6,11 @@ import "strings"
 // of which one may be empty.
 type place struct{ before, after string }
 
-// match is a number that was found. Its bounds take in the literals.
+// match is a number that was found. Its bounds take in the literals, and its sign.
 type match struct {
 	number, unit string
 	at, end      int
+	negative     bool
 }
 
 // find is the first number in a place, from an offset on. Each occurrence of
@@ -47,8 +48,9 @@ func (p place) find(text string, from int, read shape) (match, bool) {
 type shape int8
 
 const (
-	sized shape = iota // "20.00MiB", "0bytes"
-	count              // "20971520"
+	sized  shape = iota // "20.00MiB", "0bytes"
+	count               // "20971520"
+	signed              // "-5.50GiB" too: what an engine prints where more is in use than there was
 )
 
 // A number has no more digits than these, before and after its point.
@@ -56,6 +58,11 @@ const mostDigits, mostDecimals = 24, 6
 
 // since reads the number that begins at an offset.
 func (s shape) since(text string, at int) (match, bool) {
+	if s == signed && strings.HasPrefix(text[at:], "-") {
+		m, ok := sized.since(text, at+1)
+		m.at, m.negative = at, true
+		return m, ok
+	}
 	end := digitsFrom(text, at, mostDigits)
 	if end == at {
 		return match{}, false
@@ -72,10 +79,38 @@ func (s shape) since(text string, at int) (match, bool) {
 	return match{number: text[at:end], unit: text[end : end+n], at: at, end: end + n}, n > 0
 }
 
-// until reads the number that ends at an offset.
+// until reads the number that ends at an offset. The last digits of what is no
+// number of this shape ("1e308MiB", and "-5.50GiB" where nothing can be less than
+// nothing) are not one.
 func (s shape) until(text string, end int) (match, bool) {
+	m, ok := s.last(text, end)
+	if !ok || goesOn(text[:m.at]) {
+		return match{}, false
+	}
+	if strings.HasSuffix(text[:m.at], "-") {
+		m.at, m.negative = m.at-1, true
+	}
+	return m, s == signed || !m.negative
+}
+
+// goesOn reports whether a number that follows a text began in it.
+func goesOn(before string) bool {
+	n := len(before)
+	switch {
+	case n == 0:
+		return false
+	case digit(before[n-1]):
+		return true
+	case n > 2 && (before[n-1] == '-' || before[n-1] == '+') && (before[n-2] == 'e' || before[n-2] == 'E'):
+		return digit(before[n-3])
+	}
+	return n > 1 && strings.IndexByte(".eE", before[n-1]) >= 0 && digit(before[n-2])
+}
+
+// last reads the digits and the unit that end at an offset.
+func (s shape) last(text string, end int) (match, bool) {
 	n := 0
-	if s == sized {
+	if s != count {
 		if n = unitBefore(text[:end]); n == 0 {
 			return match{}, false
 		}

@@ -72,7 +72,6 @@ func vllmSays() []said {
 		{"modelweightstake", place{"non_torch_memorytakes", ""}, KindNonTorch, account.Process},
 		{"modelweightstake", place{"activationpeakmemorytakes", ""}, KindPeakActivation, account.Allocated},
 		{"modelweightstake", place{"reservedforKVCacheis", ""}, KindKVCacheAvailable, account.Process},
-		{"modelweightstake", place{"reservedforKVCacheis-", ""}, KindKVCacheAvailable, account.Process},
 		{errors, place{"", errors}, KindKVCacheNeeded, account.Process},
 		{"availableKVcachememory(", place{"availableKVcachememory(", ")"}, KindKVCacheAvailable, account.Process},
 	}
@@ -103,8 +102,8 @@ func (e *engineReader) says(at reading, text string, table []said) {
 		if from < 0 {
 			continue
 		}
-		if m, ok := s.place.find(text, from, sized); ok {
-			e.size(at, s.kind, s.scope, m.number, m.unit, strings.HasSuffix(s.place.before, "-"))
+		if m, ok := s.place.find(text, from, signed); ok {
+			e.size(at, s.kind, s.scope, m.number, m.unit, m.negative)
 		}
 	}
 }
