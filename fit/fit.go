@@ -56,7 +56,10 @@ func Decide(basis Basis, accounts []account.Account, budgets map[int]Budget) Ver
 	worst := judgement{Verdict: Verdict{Value: CannotTell, Reasons: []string{"there is no account to judge"}}}
 	first := true
 	for _, a := range accounts {
-		for _, rank := range a.Ranks {
+		for i, rank := range a.Ranks {
+			if i > 0 && budgets[rank] == budgets[a.Ranks[i-1]] {
+				continue // the same account on the same memory: thousands of ranks have one answer
+			}
 			j := decideRank(a, rank, budgets)
 			if first || j.worse(worst) {
 				worst, first = j, false

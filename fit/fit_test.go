@@ -86,6 +86,21 @@ func TestWorstRankDecides(t *testing.T) {
 	}
 }
 
+// Ranks of one account share its answer, and one with less memory has its own.
+func TestRanksOfOneAccount(t *testing.T) {
+	need := process(func(p account.Provenance) account.Figure { return account.Exact(10*gib, p) })
+	a := oneRank(0, need)
+	a.Ranks = []int{0, 1, 2, 3}
+	budgets := map[int]Budget{0: card(24*gib, 24*gib), 1: card(24*gib, 24*gib), 2: card(8*gib, 8*gib), 3: card(24*gib, 24*gib)}
+	if v := Decide(Calculated, []account.Account{a}, budgets); v.Value != DoesNotFit || v.Rank != 2 {
+		t.Errorf("%s on rank %d", v.Value, v.Rank)
+	}
+	delete(budgets, 2)
+	if v := Decide(Calculated, []account.Account{a}, budgets); v.Value != CannotTell || v.Rank != 2 {
+		t.Errorf("%s on rank %d where no card is named for rank 2", v.Value, v.Rank)
+	}
+}
+
 func TestFailedRunIsALowerBound(t *testing.T) {
 	checklist.Covers(t, 131)
 	a := oneRank(0, process(func(p account.Provenance) account.Figure { return account.Exact(gib, p) }))
