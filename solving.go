@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"floodmark/account"
@@ -117,7 +118,7 @@ func (r SolveRequest) with(value int64) Request {
 		}
 		dimensions[r.Field] = value
 		if r.Field != workload.Sequences {
-			q.Workload.Serving = lengthened(q.Workload, dimensions)
+			q.Workload.Serving = lengthened(q.Workload, int64(r.Model.MaxPosition), dimensions)
 		}
 		q.Workload.Inputs = append(q.Workload.Inputs, workload.Input{Name: in.Name, Dimensions: dimensions})
 	}
@@ -147,8 +148,9 @@ func (r SolveRequest) longestAsked() workload.Workload {
 }
 
 // lengthened lets an engine that fills a budget take the sequences that are asked
-// about: its longest length is theirs.
-func lengthened(w workload.Workload, dimensions map[workload.Dimension]int64) *workload.Serving {
+// about: its longest length is theirs, as far as the model declares, or the workload
+// itself allows.
+func lengthened(w workload.Workload, declared int64, dimensions map[workload.Dimension]int64) *workload.Serving {
 	if w.Engine.Name != "vllm" {
 		return w.Serving
 	}
@@ -156,7 +158,14 @@ func lengthened(w workload.Workload, dimensions map[workload.Dimension]int64) *w
 	if w.Serving != nil {
 		s = *w.Serving
 	}
-	s.MaxLength = dimensions[workload.Context] + dimensions[workload.Generated]
+	longest := max(declared, s.MaxLength)
+	s.MaxLength = math.MaxInt64
+	if sum, fits := bytesize.Add(dimensions[workload.Context], dimensions[workload.Generated]); fits {
+		s.MaxLength = sum
+	}
+	if longest > 0 { // beyond it the engine refuses the sequence, whatever it is told
+		s.MaxLength = min(s.MaxLength, longest)
+	}
 	return &s
 }
 

@@ -45,3 +45,24 @@ func TestSolveIsTheBoundary(t *testing.T) {
 		}
 	}
 }
+
+// An engine is told to take what is asked about, and no more than the model
+// declares or the workload itself allows.
+func TestLengthened(t *testing.T) {
+	for _, c := range []struct{ context, generated, declared, allowed, want int64 }{
+		{1000, 24, 8192, 0, 1024},
+		{10000, 24, 8192, 0, 8192},
+		{10000, 24, 8192, 16384, 10024},
+		{10000, 24, 0, 0, 10024},
+		{1<<63 - 1, 24, 8192, 0, 8192},
+	} {
+		w := workload.Workload{Engine: workload.Engine{Name: "vllm"}}
+		if c.allowed > 0 {
+			w.Serving = &workload.Serving{MaxLength: c.allowed}
+		}
+		s := lengthened(w, c.declared, map[workload.Dimension]int64{workload.Context: c.context, workload.Generated: c.generated})
+		if s.MaxLength != c.want {
+			t.Errorf("%+v: %d", c, s.MaxLength)
+		}
+	}
+}

@@ -187,7 +187,31 @@ func (l *layout) checks() []account.Check {
 		Rule: fmt.Sprintf("one request of %s positions takes %s of the cache, and it has %s to %s", bytesize.Group(l.o.maxLength),
 			show(need*l.r.pool.blockBytes), show(l.blocks.Low()*l.r.pool.blockBytes), show(high*l.r.pool.blockBytes)),
 		Remedy: "the longest that fits is " + l.longest(high)})
-	return append(append(checks, l.room()...), l.declared()...)
+	return append(append(append(checks, l.room()...), l.admitted()...), l.declared()...)
+}
+
+// admitted is the prompt that the workload declares, where the engine refuses it
+// for its length: no room in the cache changes that. Worked: a prompt of 16,384
+// positions is refused under --max-model-len 8192 (the length of the prompt is
+// checked against max_model_len in vllm/v1/engine/processor.py, and by the scheduler
+// of V0). An answer that runs over that length is cut and is no fault of memory.
+func (l *layout) admitted() []account.Check {
+	context, declared := l.in.Workload.Dimension(workload.Context)
+	if !declared || l.o.maxLength <= 0 || context <= l.o.maxLength {
+		return nil
+	}
+	p := l.blocks.Provenance
+	most := l.r.pool.perRequest(l.o, l.o.maxLength)
+	// A pool of windows or states holds no more for a longer prompt: it is refused too.
+	need := account.Exact(max(l.r.pool.perRequest(l.o, context), most+1), p).Times(l.r.pool.blockBytes)
+	if !need.Known() {
+		need = account.AtLeast(account.Exact(most+1, p).Times(l.r.pool.blockBytes).Low(), need.Reason(), p)
+	}
+	return []account.Check{{Phase: account.PhasePrefill, Term: account.TermKVCache,
+		Need: need, Have: account.Exact(most, p).Times(l.r.pool.blockBytes),
+		Rule: fmt.Sprintf("the engine refuses a prompt of %s positions: the longest sequence that it takes is %s positions (--max-model-len)",
+			bytesize.Group(context), bytesize.Group(l.o.maxLength)),
+		Remedy: "raise --max-model-len, as far as the model was made for it, or shorten the prompt"}}
 }
 
 // single is the room for one block of the cache, beside all that the budget pays

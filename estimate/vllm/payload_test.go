@@ -38,6 +38,32 @@ func TestPayload(t *testing.T) {
 	t.Error("payload and reservation are not told")
 }
 
+// A prompt beyond the longest length is refused, however much the cache holds.
+func TestLongestPrompt(t *testing.T) {
+	m := facts(t, "openai/gpt-oss-20b")
+	for prompt, refused := range map[int64]bool{8191: false, 8192: false, 8193: true, 16384: true, 1<<63 - 1: true} {
+		w := &workload.Workload{Engine: workload.Engine{Name: "vllm", Version: "0.19.0"}, Mesh: workload.Single(), Precision: workload.Precision{Compute: dtype.BF16},
+			Serving: &workload.Serving{MaxLength: 8192, Budget: &workload.Budget{}},
+			Inputs:  []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: prompt, workload.Sequences: 1}}}}
+		plans, err := Rules(w).Plan(m, w.Mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: plans[0], Workload: w, Memory: h100()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := false
+		for _, c := range r.Checks {
+			have, _ := c.Have.High()
+			said = said || strings.HasPrefix(c.Rule, "the engine refuses a prompt") && c.Need.Low() > have
+		}
+		if said != refused {
+			t.Errorf("a prompt of %d positions: refused %t", prompt, said)
+		}
+	}
+}
+
 // Where layers choose what they attend to, a cache of 8 bits has a layout of its
 // own, 656 bytes a position and layer beside 132 of the indexer; elsewhere it has
 // where it is asked for.
