@@ -45,7 +45,12 @@ type decider struct {
 	tool    record.Tool
 	d       *record.Decision
 	runs    []*record.Measurement // by option
+
+	declared declaredWork
 }
+
+// notExercised is the status of a phase that the work declares and no run had.
+const notExercised = "not_exercised"
 
 // Decide makes the record of a choice. What cannot be chosen is refused: an
 // option that failed, that nobody judged, or whose raw result is missing.
@@ -190,11 +195,11 @@ func (d *decider) estimate() error {
 	if !ok {
 		return source.InField(d.request.Estimate, "kind", "is no estimate").WithHint("floodmark estimate … --output FILE writes one")
 	}
-	d.d.WeightsBytes = r.Model.WeightsBytes
+	d.d.WeightsBytes, d.declared = r.Model.WeightsBytes, declaredBy(r)
 	for _, rank := range r.Ranks {
 		for _, p := range rank.Phases {
 			if !slices.ContainsFunc(d.d.Phases, func(q record.DecidedPhase) bool { return q.Name == p.Name && q.Step == p.Step }) {
-				d.d.Phases = append(d.d.Phases, record.DecidedPhase{Name: p.Name, Step: p.Step, Status: "not_exercised"})
+				d.d.Phases = append(d.d.Phases, record.DecidedPhase{Name: p.Name, Step: p.Step, Status: notExercised})
 			}
 		}
 	}
@@ -339,6 +344,9 @@ func (d *decider) card(c device.Card) record.DecidedCard {
 	default:
 		decideCard(&r, *reserved+*outside+margin, d.sameCard(c))
 	}
+	if lacks := d.untested(d.chosenRun()); r.Verdict == "fits" && lacks != "" {
+		r.Verdict, r.Reason = "cannot_tell", "there is room for what was run, which is not all that the work declares: "+lacks
+	}
 	return r
 }
 
@@ -380,14 +388,18 @@ func (d *decider) margin() (int64, bool) {
 // outside is the most that lay outside the allocator at a checkpoint of the
 // chosen run: contexts, libraries and other programs.
 func (d *decider) outside() *int64 {
-	i := slices.IndexFunc(d.d.Options, func(o record.DecisionOption) bool { return o.Name == d.request.Chosen })
 	var most *int64
-	for _, p := range d.runs[i].Phases {
+	for _, p := range d.chosenRun().Phases {
 		if n := p.End.OutsideBytes; n != nil && (most == nil || *n > *most) {
 			most = n
 		}
 	}
 	return most
+}
+
+// chosenRun is the run of the option that was chosen.
+func (d *decider) chosenRun() *record.Measurement {
+	return d.runs[slices.IndexFunc(d.d.Options, func(o record.DecisionOption) bool { return o.Name == d.request.Chosen })]
 }
 
 // sameCard reports whether the run was on a card of that name. Another one has

@@ -90,7 +90,47 @@ func TestMarginIsNamed(t *testing.T) {
 	}
 }
 
+// Room for what was run is no room for what the work declares beside it: a phase
+// that nobody exercised, ranks that nobody measured, a load that nobody reached.
+func TestWhatTheRunLeavesOut(t *testing.T) {
+	checklist.Covers(t, 39, 85, 143, 199, 224)
+	backward := record.Phase{Name: "backward", Step: 2}
+	for want, change := range map[string]func(*record.Estimate){
+		"": func(*record.Estimate) {},
+		"evaluation was not exercised": func(e *record.Estimate) {
+			e.Ranks[0].Phases = append(e.Ranks[0].Phases, record.Phase{Name: "evaluation"})
+		},
+		"export was not exercised": func(e *record.Estimate) {
+			e.Ranks[0].Phases = append(e.Ranks[0].Phases, record.Phase{Name: "export"})
+		},
+		"prefill was not exercised; decode was not exercised": func(e *record.Estimate) {
+			e.Ranks[0].Phases = []record.Phase{{Name: "prefill"}, {Name: "decode"}}
+		},
+		"1 of 2 ranks were measured": func(e *record.Estimate) { e.Ranks[0].Ranks = []int{0, 1} },
+		"context 4096 was not run, only 2048": func(e *record.Estimate) {
+			e.Settings = []record.NamedSetting{{Name: "context", Value: "1024, 4096"}}
+		},
+	} {
+		e := &record.Estimate{Head: record.Head{Envelope: record.NewEnvelope(record.KindEstimate, record.Tool{}, nil)},
+			Ranks: []record.Rank{{Ranks: []int{0}, Phases: []record.Phase{backward}}}, Settings: []record.NamedSetting{{Name: "context", Value: "2048"}}}
+		change(e)
+		request := twoOptions(t)
+		request.Estimate = filepath.Join(t.TempDir(), "estimate.json")
+		if err := record.Create(request.Estimate, e); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Decide(request, record.Tool{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := d.Cards[0]; (c.Verdict == "fits") != (want == "") || !strings.HasSuffix(c.Reason, want) {
+			t.Errorf("%q: %s because %s", want, c.Verdict, c.Reason)
+		}
+	}
+}
+
 func TestVerified(t *testing.T) {
+	checklist.Covers(t, 83)
 	request := twoOptions(t)
 	request.Verified = writtenRun(t, "verify.json", func(m *record.Measurement) { batchTwo(m); m.Series.Policy.Instrumented = false })
 	if d, err := Decide(request, record.Tool{}); err != nil || d.Chosen.Basis != "verified" {
