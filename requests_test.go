@@ -130,7 +130,7 @@ func TestOriginsAndFormats(t *testing.T) {
 	r := generation(t, "")
 	r.Workload.Precision.Compute = dtype.F32
 	document := predicted(t, r).Record(record.Tool{}).(*record.Estimate)
-	if f := document.Model; f.ComputeFormat == nil || len(f.StoredFormats) == 0 || f.StoredFormats[0].Name == "" {
+	if f := document.Model; f.ComputeFormat == nil || *f.ComputeFormat != dtype.F32.String() || len(f.StoredFormats) == 0 || f.StoredFormats[0].Name != dtype.BF16.String() {
 		t.Errorf("formats: %+v", f)
 	}
 	for _, term := range document.Ranks[0].Terms {

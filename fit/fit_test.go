@@ -71,7 +71,7 @@ func TestDecide(t *testing.T) {
 
 // Two cards are never one pool: the rank that does not fit decides.
 func TestWorstRankDecides(t *testing.T) {
-	checklist.Covers(t, 156, 157)
+	checklist.Covers(t, 85, 156, 157, 164, 224)
 	small := process(func(p account.Provenance) account.Figure { return account.Exact(10*gib, p) })
 	large := process(func(p account.Provenance) account.Figure { return account.Exact(30*gib, p) })
 	budgets := map[int]Budget{0: card(24*gib, 24*gib), 1: card(24*gib, 24*gib)}
@@ -107,6 +107,27 @@ func TestFailedRunIsALowerBound(t *testing.T) {
 	a.Phases[0].Failed = "CUDA out of memory"
 	if got := Decide(Measured, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != CannotTell {
 		t.Errorf("a run that died at 1 GiB %s", got.Value)
+	}
+}
+
+// The first step counts as much as the later ones: what only its initialisation
+// needs has to be there.
+func TestEveryStepCounts(t *testing.T) {
+	checklist.Covers(t, 38)
+	of := func(n int64) account.Figure {
+		return process(func(p account.Provenance) account.Figure { return account.Exact(n*gib, p) })
+	}
+	for step, peaks := range map[int][]int64{1: {30, 20, 20}, 2: {20, 30, 20}, 3: {20, 20, 30}} {
+		a := oneRank(0, of(20))
+		phase := a.Phases[0]
+		a.Phases = nil
+		for i, n := range peaks {
+			phase.Step, phase.Peaks = i+1, []account.Peak{{Figure: of(n)}}
+			a.Phases = append(a.Phases, phase)
+		}
+		if got := Decide(Calculated, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != DoesNotFit || got.Step != step {
+			t.Errorf("30 GiB in step %d on 24: %s in step %d", step, got.Value, got.Step)
+		}
 	}
 }
 

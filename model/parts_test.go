@@ -51,7 +51,6 @@ func rows(parts []model.Part) []string {
 
 // Parts add up to the model, whichever way it is cut; a tied head is in none.
 func TestParts(t *testing.T) {
-	checklist.Covers(t, 30)
 	m := small()
 	for _, c := range []struct {
 		name  string
@@ -74,6 +73,31 @@ func TestParts(t *testing.T) {
 		if sum, exact := model.AddParts(c.parts); !exact || sum != whole {
 			t.Errorf("%s: %d bytes, exact %v; the model has %d", c.name, sum, exact, whole)
 		}
+	}
+}
+
+// A module that stays in another precision is counted in its own, beside what is
+// quantised, and a part that holds both says how much of each.
+func TestPartsOfTwoFormats(t *testing.T) {
+	checklist.Covers(t, 30)
+	m := small()
+	for i, x := range m.Tensors {
+		switch x.Role {
+		case model.RoleQuery:
+			m.Tensors[i].Stored = dtype.I8
+		case model.RoleNorm:
+			m.Tensors[i].Stored = dtype.F32
+		}
+	}
+	want := []string{
+		"-1 embedding: 1 tensors, 16384 parameters, 32768 bytes (BF16 32768)",
+		"layers -1 norm: 2 tensors, 512 parameters, 2048 bytes (F32 2048)",
+		"layers -1 attention: 2 tensors, 131072 parameters, 131072 bytes (I8 131072)"}
+	if diff := cmp.Diff(want, rows(m.ByModule())); diff != "" {
+		t.Errorf("by module (-want +got)\n%s", diff)
+	}
+	if got, want := row(m.ByLayer()[1]), "layers 0 : 2 tensors, 65792 parameters, 66560 bytes (I8 65536, F32 1024)"; got != want {
+		t.Errorf("a layer is %s, want %s", got, want)
 	}
 }
 
