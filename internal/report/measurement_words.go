@@ -152,7 +152,7 @@ func failedPhase(p record.MeasuredPhase, amount func(int64) string) string {
 		outside = "outside the allocator: " + amount(*p.End.OutsideBytes)
 	}
 	return line + " A low allocated peak does not exclude that something else held the card (" + outside +
-		"). empty_cache would give back cached blocks that nothing uses, and no live tensor. --snapshot-on-oom FOLDER would say what was alive; it sees what PyTorch allocates, and nothing else."
+		"). empty_cache would have freed no live tensor, and the cached blocks that nothing uses the allocator gives back itself before it fails. --snapshot-on-oom FOLDER would say what was alive; it sees what PyTorch allocates, and nothing else."
 }
 
 // meanings is what the columns count, where there are any, and what the lab is.
