@@ -187,6 +187,13 @@ func TestEveryTermIsAccountedFor(t *testing.T) {
 			t.Errorf("%s is %s because %q, want %s", id, f.Status(), f.Reason(), want)
 		}
 	}
+	// What is told is the peak of the process: the weights, or the size of their
+	// files, are one term of it.
+	weights, _ := held(t, p, account.TermWeights).IsExact()
+	cache, _ := held(t, p, account.TermKVCache).IsExact()
+	if peak := processPeak(p.Accounts()[0]); weights == 0 || cache == 0 || peak.Low() < weights+cache {
+		t.Errorf("a peak of at least %d bytes, of which %d are weights and %d cache", peak.Low(), weights, cache)
+	}
 }
 
 // One 80 GB-class card cannot hold the payload of 70.6·10⁹ parameters of two

@@ -6,6 +6,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/internal/checklist"
 	"floodmark/workload"
 )
 
@@ -50,6 +51,21 @@ func TestLogitsInChunks(t *testing.T) {
 		p := phase(t, a, account.PhaseEvaluation, 0)
 		if got, want := bytesOf(a, p, account.TermLogits), positions*128_256*(2+4); got != want {
 			t.Errorf("chunk %d: logits of %d bytes, want %d", chunk, got, want)
+		}
+	}
+}
+
+// An evaluation after training runs beside all that training keeps.
+func TestEvaluationBesideStates(t *testing.T) {
+	checklist.Covers(t, 14)
+	m := llama(t)
+	w := work(t, "bf16-params", "adamw", "fused")
+	w.Training.Evaluation = &workload.EvaluationLoop{Batch: 1}
+	a := accountOf(t, m, w)
+	step, evaluation := phase(t, a, account.PhaseOptimizerStep, 2), phase(t, a, account.PhaseEvaluation, 0)
+	for _, id := range []account.TermID{account.TermWeights, account.TermOptimizerState} {
+		if kept, got := bytesOf(a, step, id), bytesOf(a, evaluation, id); kept == 0 || got != kept {
+			t.Errorf("%s is %d bytes in training and %d in the evaluation", id, kept, got)
 		}
 	}
 }

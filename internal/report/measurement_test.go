@@ -102,6 +102,30 @@ func TestCountersAreNotAdded(t *testing.T) {
 	}
 }
 
+// Decode peaks 3 GiB above prefill: two peaks of two phases, and no figure or word
+// makes a cache of what lies between them.
+func TestPhasesAreNotSubtracted(t *testing.T) {
+	checklist.Covers(t, 53)
+	d := aRun()
+	d.Phases = append(d.Phases[:1], d.Phases[0])
+	for i, name := range []string{"prefill", "decode"} {
+		p := &d.Phases[i]
+		p.Name, p.Step = name, 0
+		p.Start = record.MeasuredCounters{AllocatedBytes: bytesOf(21 << 30), ReservedBytes: bytesOf(40 << 30)}
+		p.Peak = record.MeasuredPeak{AllocatedBytes: bytesOf(int64(30+3*i) << 30), ReservedBytes: bytesOf(40 << 30)}
+		p.End = record.MeasuredCounters{AllocatedBytes: bytesOf(21 << 30), ReservedBytes: bytesOf(40 << 30)}
+	}
+	text := measurementText(t, d)
+	for _, want := range []string{"30.00", "33.00", "It is no KV cache"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, " 3.00") || strings.Count(text, "KV") != 1 {
+		t.Errorf("the difference is in the report, or a cache:\n%s", text)
+	}
+}
+
 // A small program on a card that holds gigabytes: each table has one unit, named
 // once in its title, and that of the counters is one that fits the counters.
 func TestSmallProgramHasItsOwnUnit(t *testing.T) {
