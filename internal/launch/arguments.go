@@ -3,6 +3,7 @@ package launch
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
@@ -176,10 +177,12 @@ func (a *arguments) guess() {
 	if a.speculative == nil {
 		return
 	}
-	if n, is := a.speculative["num_speculative_tokens"].(float64); is && n > 0 && n < 1<<16 {
+	a.budget.Speculative = 1
+	switch n, is := a.speculative["num_speculative_tokens"].(float64); {
+	case is && n >= 1 && n < 1<<16 && n == math.Trunc(n):
 		a.budget.Speculative = int64(n)
-	} else {
-		a.budget.Speculative = 1
+	case a.speculative["num_speculative_tokens"] != nil:
+		a.unmodelled("--speculative-config", fmt.Sprintf("num_speculative_tokens is %.40q, expected a whole number from 1 to %d", fmt.Sprint(a.speculative["num_speculative_tokens"]), 1<<16-1))
 	}
 	if drafter, is := a.speculative["model"].(string); is {
 		a.budget.Drafter = drafter

@@ -53,6 +53,18 @@ func number(names string, set func(*arguments, int64)) flag {
 	return flag{names: strings.Fields(names), number: func(a *arguments, n int64) error { set(a, n); return nil }}
 }
 
+// positive is a number of which the engine takes no 0 (Field(ge=1) and the checks of
+// vllm/config): 0 here would be the default in silence.
+func positive(names string, set func(*arguments, int64)) flag {
+	return flag{names: strings.Fields(names), number: func(a *arguments, n int64) error {
+		if n < 1 {
+			return &Error{Msg: fmt.Sprintf("%s is %d, expected a whole number above 0", strings.Fields(names)[0], n)}
+		}
+		set(a, n)
+		return nil
+	}}
+}
+
 func degree(names string, set func(*arguments, int)) flag {
 	return flag{names: strings.Fields(names), number: func(a *arguments, n int64) error {
 		if n < 1 || n > workload.MaxDegree {
@@ -78,14 +90,14 @@ func sizes() []flag {
 			a.serving.MaxLength = n
 			return nil
 		}},
-		number("--max-num-seqs", func(a *arguments, n int64) { a.serving.MaxRequests = n }),
-		number("--max-num-batched-tokens", func(a *arguments, n int64) { a.budget.BatchedTokens = n }),
-		number("--block-size", func(a *arguments, n int64) { a.budget.Block = n }),
-		number("--kv-cache-memory-bytes --kv-cache-memory", func(a *arguments, n int64) { a.budget.CacheBytes = n }),
-		number("--num-gpu-blocks-override", func(a *arguments, n int64) { a.budget.Blocks = n }),
+		positive("--max-num-seqs", func(a *arguments, n int64) { a.serving.MaxRequests = n }),
+		positive("--max-num-batched-tokens", func(a *arguments, n int64) { a.budget.BatchedTokens = n }),
+		positive("--block-size", func(a *arguments, n int64) { a.budget.Block = n }),
+		positive("--kv-cache-memory-bytes --kv-cache-memory", func(a *arguments, n int64) { a.budget.CacheBytes = n }),
+		positive("--num-gpu-blocks-override", func(a *arguments, n int64) { a.budget.Blocks = n }),
 		number("--max-cudagraph-capture-size", func(a *arguments, n int64) { a.budget.LargestGraph = n }),
-		number("--max-loras", func(a *arguments, n int64) { a.budget.AdapterSlots = n }),
-		number("--max-lora-rank", func(a *arguments, n int64) { a.budget.AdapterRank = n }),
+		positive("--max-loras", func(a *arguments, n int64) { a.budget.AdapterSlots = n }),
+		positive("--max-lora-rank", func(a *arguments, n int64) { a.budget.AdapterRank = n }),
 		{names: []string{"--gpu-memory-utilization"}, text: func(a *arguments, _, value string) error {
 			share, err := strconv.ParseFloat(value, 64)
 			if err != nil || !(share > 0 && share <= 1) {

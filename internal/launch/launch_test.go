@@ -47,6 +47,9 @@ func TestParse(t *testing.T) {
 		{"a model that guesses ahead is not counted", `vllm serve m --speculative-config {"model":"d","num_speculative_tokens":3}`, func(c *Command) bool {
 			return len(c.Workload.Open) == 1 && strings.Contains(c.Workload.Open[0], "model d")
 		}},
+		{"a guess of a length that is none", `vllm serve m --speculative-config {"method":"mtp","num_speculative_tokens":1e308}`, func(c *Command) bool {
+			return len(c.Workload.Open) == 1 && strings.Contains(c.Workload.Open[0], "num_speculative_tokens")
+		}},
 		{"slots for adapters", "vllm serve m --enable-lora --max-loras 4 --max-lora-rank 64 --lora-modules a=b c=d", func(c *Command) bool {
 			b := c.Workload.Serving.Budget
 			return b.AdapterSlots == 4 && b.AdapterRank == 64
@@ -110,14 +113,18 @@ func ending(command string) string {
 // What cannot be read says so.
 func TestRefused(t *testing.T) {
 	for command, want := range map[string]string{
-		"":                               "no command",
-		"ls -l":                          "starts no engine",
-		"vllm bench":                     "serve is read",
-		"vllm serve":                     "names no model",
-		"vllm serve m n":                 "behind the model",
-		"vllm serve m --max-model-len x": "whole number",
-		"vllm serve m --max-model-len":   "lacks its value",
-		"vllm serve m -tp 0":             "expected 1 to",
+		"":                                  "no command",
+		"ls -l":                             "starts no engine",
+		"vllm bench":                        "serve is read",
+		"vllm serve":                        "names no model",
+		"vllm serve m n":                    "behind the model",
+		"vllm serve m --max-model-len x":    "whole number",
+		"vllm serve m --max-model-len":      "lacks its value",
+		"vllm serve m -tp 0":                "expected 1 to",
+		"vllm serve m --max-num-seqs 0":     "above 0",
+		"vllm serve m --block-size=0":       "above 0",
+		"vllm serve m --kv-cache-memory -1": "above 0",
+		"vllm serve m --num-gpu-blocks-override 0": "above 0",
 		"vllm serve m --gpu-memory-utilization 95": "a share above 0",
 		"docker run nginx":                         "none of an engine",
 		"docker ps":                                "run is read",
