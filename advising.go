@@ -243,7 +243,8 @@ func (p *Prediction) values(field string) []string {
 	case field == maxLengthSetting && p.Engine.Name() == "vllm" && w.Serving == nil:
 		context, _ := w.Dimension(workload.Context)
 		generated, _ := w.Dimension(workload.Generated)
-		if total, fits := bytesize.Add(context, generated); fits && total > 0 {
+		declared := int64(p.Request.Model.MaxPosition) // which the engine assumes already, and takes no more
+		if total, fits := bytesize.Add(context, generated); fits && total > 0 && (declared == 0 || total < declared) {
 			return []string{strconv.FormatInt(total, 10)}
 		}
 	case field == engineSetting && plain:
