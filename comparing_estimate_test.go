@@ -67,6 +67,9 @@ func TestReachOfASwitch(t *testing.T) {
 		if *r.BytesLow > *r.PeakLowBytes {
 			t.Errorf("%s reaches %d of %d", setting, *r.BytesLow, *r.PeakLowBytes)
 		}
+		if !strings.Contains(r.Text, "the allocator keeps") {
+			t.Errorf("%s reaches what is cached too, and it is not said: %s", setting, r.Text)
+		}
 		if setting != "micro_batch=2" && r.Cost == nil {
 			t.Errorf("%s costs nothing", setting)
 		}

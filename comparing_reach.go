@@ -33,8 +33,11 @@ func reachOf(field string, e *record.Estimate) *record.Reach {
 		scopes[t.ID] = account.Scope(t.Scope)
 	}
 	p := account.Provenance{}
-	peak, reachable := account.Exact(0, p), account.Exact(0, p)
+	peak, reachable, kept := account.Exact(0, p), account.Exact(0, p), account.Exact(0, p)
 	for _, share := range phase.Composition {
+		if share.Term == string(account.TermAllocatorCache) {
+			kept = figureOf(share.Bytes, share.LowBytes, share.HighBytes)
+		}
 		if scope := scopes[share.Term]; scope != account.Requested && scope != account.Allocated {
 			continue
 		}
@@ -49,8 +52,18 @@ func reachOf(field string, e *record.Estimate) *record.Reach {
 	}
 	r.PeakLowBytes, r.PeakHighBytes = endsOf(peak)
 	r.BytesLow, r.BytesHigh = endsOf(reachable)
-	r.Text = reachText(s, r, reachable, peak)
+	r.Text = reachText(s, r, reachable, peak) + cachedText(kept)
 	return r
+}
+
+// cachedText says what the allocator keeps at that moment of what was freed before
+// it: a switch that lowers an earlier moment lowers this too, though no tensor that
+// it can touch is held any longer.
+func cachedText(kept account.Figure) string {
+	if kept.Low() <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; besides, the allocator keeps %s of blocks that were freed before: what it lowers at an earlier moment can make that less too", amountOf(kept))
 }
 
 // reachOfRun is the terms that a switch can touch in the phase where a run stands

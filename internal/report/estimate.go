@@ -1,10 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/record"
 )
@@ -242,6 +244,41 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 	if len(none) > 0 {
 		b.WriteString(paragraph(s, "  ", "zero: "+strings.Join(none, "; ")))
 	}
+	if said := stoodHigher(r, terms, s); said != "" {
+		b.WriteString(paragraph(s, "  ", said))
+	}
+}
+
+// stoodHigher says that tensors stood higher at another moment of the phase, where
+// they are not what the process held when it stood highest: the allocator had kept
+// their blocks, and no row of the table says whose they were.
+func stoodHigher(r record.Rank, terms map[string]record.Term, s Style) string {
+	at := slices.IndexFunc(r.Phases, func(p record.Phase) bool { return p.Name == r.Peak.Phase && p.Step == r.Peak.Step })
+	if at < 0 {
+		return ""
+	}
+	peak := allocatedIn(r.Phases[at])
+	least := cmp.Or(peak.exact, peak.low)
+	if least == nil {
+		return ""
+	}
+	left := *least
+	for _, share := range r.Peak.Composition {
+		switch account.Scope(terms[share.Term].Scope) {
+		case account.Requested, account.Allocated:
+			most := cmp.Or(share.Bytes, share.HighBytes)
+			if most == nil {
+				return ""
+			}
+			left -= *most
+		}
+	}
+	unit := s.unit(peak)
+	if left <= 0 || fixed(left, unit) == fixed(0, unit) {
+		return ""
+	}
+	return "tensors stood higher at another moment of " + phaseName(r.Peak.Phase, r.Peak.Step) + ", at " + peak.number(unit) + " " + unit.String() +
+		" allocated; what the allocator kept of their blocks is allocator_cache here"
 }
 
 // placed says in which phase the peak is, as far as anybody knows.
