@@ -91,7 +91,7 @@ func (d *decider) measurement(path string) (*record.Measurement, error) {
 	m, ok := measured(e, d.tool)
 	switch {
 	case !ok:
-		return nil, source.InField(path, "kind", "is no measurement").WithHint("an option's evidence is what floodmark measure --output wrote")
+		return nil, source.InField(path, "kind", "is no measurement").WithHint("an option's evidence is what floodmark measure --output wrote; an estimate is named by --estimate, and two of them are set side by side by floodmark compare")
 	case m.Subject == string(measurement.Lab):
 		return nil, source.InField(path, "subject", "is the lab network, which is no evidence for a workload").WithHint("floodmark measure -- PROGRAM measures your own")
 	}
