@@ -31,7 +31,7 @@ func (f *faultReader) take(l line) {
 		}
 		begin := 1 + strings.LastIndexFunc(l.text[:at], func(r rune) bool { return r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 		said := strings.TrimSpace(l.text[at+len(end):])
-		if begin > 0 && l.text[begin-1] != ' ' || said == "" || aboutMemory(l.text[begin:]) {
+		if begin > 0 && l.text[begin-1] != ' ' || said == "" || aboutMemory(l.text[begin:]) || gotOver(l.text[:begin]) {
 			continue
 		}
 		f.text, f.line = l.text[begin:at+len(end)]+said, l.number
@@ -40,6 +40,19 @@ func (f *faultReader) take(l line) {
 		}
 		return
 	}
+}
+
+// gotOver reports what stands before an error at a level at which a program tells
+// what did not stop it: vLLM prints whole tracebacks so.
+func gotOver(prefix string) bool {
+	for _, level := range []string{"DEBUG", "INFO", "WARN", "WARNING"} {
+		for _, end := range []string{" ", ":", "]"} {
+			if strings.Contains(prefix, level+end) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // aboutMemory reports an error that the readers of failures tell more of.

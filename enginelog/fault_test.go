@@ -16,6 +16,8 @@ func TestFirstError(t *testing.T) {
 		{"with its module", loaded + "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n", "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig"},
 		{"of code", loaded + `    raise RuntimeError("a")` + "\nprint('KeyError: x')\n", ""},
 		{"of memory", loaded + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 7.00 GiB already allocated; 0 bytes free; 7.50 GiB reserved in total by PyTorch)\nValueError: b\n", ""},
+		{"got over", loaded + "(APIServer pid=1) DEBUG 04-22 15:13:26 [renderers/hf.py:122] ValueError: no chat template\nWARNING:root:KeyError: 'x'\n[WARNING] a: OSError: b\n", ""},
+		{"after one that it got over", loaded + "DEBUG [hf.py:122] ValueError: no chat template\nERROR [core.py:9] AssertionError: a\n", "AssertionError: a (line 3)"},
 		{"a long one", loaded + "ValueError: " + strings.Repeat("ü", 1000) + "\n", "…"},
 	} {
 		log, err := Read(source.Bytes("x", []byte(c.text)))
