@@ -140,6 +140,9 @@ func (b *browsed) picture(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(folder, name+".png"), image, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
