@@ -68,6 +68,7 @@ func (p *Prediction) head(tool record.Tool) record.Head {
 	}
 	w := p.Request.Workload
 	warnings = append(warnings, admissionNotes(w)...)
+	warnings = append(warnings, inputClassNotes(w)...)
 	operation := string(w.Operation)
 	engine := p.Engine.Name()
 	head := record.Head{

@@ -142,6 +142,27 @@ func TestOriginsAndFormats(t *testing.T) {
 	}
 }
 
+// Of the three inputs that a workload prepares, the one at the limit is missed;
+// a command line has one input and no class.
+func TestInputClasses(t *testing.T) {
+	checklist.Covers(t, 10)
+	for names, want := range map[string]string{
+		"typical": "declares typical: nothing here", "typical long": "declares typical and long: nothing here",
+		"typical long limit": "", "limit": "", "command-line": "",
+	} {
+		r := generation(t, "")
+		dimensions := r.Workload.Inputs[0].Dimensions
+		r.Workload.Inputs = nil
+		for name := range strings.SplitSeq(names, " ") {
+			r.Workload.Inputs = append(r.Workload.Inputs, workload.Input{Name: name, Dimensions: dimensions})
+		}
+		document := predicted(t, r).Record(record.Tool{}).(*record.Estimate)
+		if got := hasWarning(document.Warnings, "no_limit_input", want); got != (want != "") {
+			t.Errorf("%s: noted %v in %+v", names, got, document.Warnings)
+		}
+	}
+}
+
 // What a policy of admission costs is said, and so is a workload of no sequence.
 func TestAdmissionNotes(t *testing.T) {
 	checklist.Covers(t, 197)

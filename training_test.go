@@ -1,6 +1,7 @@
 package floodmark
 
 import (
+	"strings"
 	"testing"
 
 	"floodmark/internal/checklist"
@@ -26,8 +27,11 @@ func TestPrepareTraining(t *testing.T) {
 	}
 	checklist.Covers(t, 208)
 	for _, name := range []string{"mixed", "mixed-precision", "fp16", "bf16-grads", "8bit-params", "bf16-params-8bit-grads"} {
-		if _, err := PrepareTraining(7, name, 0, nil, ""); err == nil {
+		_, err := PrepareTraining(7, name, 0, nil, "")
+		if err == nil {
 			t.Errorf("%q is taken for a layout", name)
+		} else if name == "mixed" && !strings.Contains(err.Error(), "declare parameters, gradients, master_copy, first_moment and second_moment") {
+			t.Errorf("%q does not ask for each format: %v", name, err)
 		}
 	}
 }

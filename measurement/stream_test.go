@@ -78,7 +78,7 @@ const forward = `{"v":1,"type":"end","mono_ns":5000,"id":1,"parent":null,"name":
 	`"devices":[{"device":1,"start":{"allocated_bytes":100,"reserved_bytes":200},"peak":{"allocated_bytes":700,"reserved_bytes":900},"end":{"allocated_bytes":50,"reserved_bytes":900},"peak_since":"phase","device_free_bytes":990000,"device_total_bytes":1000000}],"status":"ok","duration_ns":3000,"result":{"loss":2.50,"sha256":null}}`
 
 func TestPhaseOfALine(t *testing.T) {
-	checklist.Covers(t, 11, 12, 17, 84, 87)
+	checklist.Covers(t, 11, 12, 17, 62, 84, 87)
 	p := stream(t, forward).Phases[0]
 	if p.ID != account.PhaseForward || p.Step != 1 || p.Device != 1 || p.Status != Completed || p.Duration != 3000 || p.Began != 2000 || p.Ended != 5000 {
 		t.Errorf("the phase is %+v", p)
