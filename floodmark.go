@@ -192,6 +192,9 @@ func server(name string) (estimate.Engine, bool) {
 func checked(w workload.Workload) error {
 	for _, in := range w.Inputs {
 		prefix, context := in.Dimensions[workload.SharedPrefix], in.Dimensions[workload.Context]
+		if _, fits := bytesize.Add(context, in.Dimensions[workload.Generated]); !fits {
+			return &SettingsError{fmt.Errorf("the input %s has more positions, context and generated, than 63 bits count", in.Name)}
+		}
 		if prefix > context {
 			return &SettingsError{fmt.Errorf("the input %s shares a prefix of %d positions, more than its context of %d", in.Name, prefix, context)}
 		}

@@ -3,6 +3,7 @@ package floodmark
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,9 @@ func TestRefusedRequests(t *testing.T) {
 	prefix.Workload.Inputs[0].Dimensions[workload.SharedPrefix] = 2049
 	free := generation(t, "")
 	free.Free = map[int]account.Figure{7: account.Exact(60<<30, account.Provenance{Scope: account.Device})}
-	for want, r := range map[string]Request{"more than its context": prefix, "cuda:7": free} {
+	endless := generation(t, "")
+	endless.Workload.Inputs[0].Dimensions[workload.Generated] = math.MaxInt64
+	for want, r := range map[string]Request{"more than its context": prefix, "cuda:7": free, "63 bits": endless} {
 		var settings *SettingsError
 		if _, err := Estimate(context.Background(), r); !errors.As(err, &settings) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
