@@ -10,7 +10,6 @@ import (
 type pass struct {
 	backward bool
 	chunk    int
-	warmup   bool // before the first backward of the step
 }
 
 // order is the passes of one step on one stage
