@@ -118,6 +118,7 @@ func TestReadRefusesImpossibleRecords(t *testing.T) {
 		{"a count beyond 63 bits", cards(`"label_bytes": 9223372036854775808`), "expected a whole number of at most 63 bits"},
 		{"null for a text", cards(`"id": null`), "cards[0].id: is null, expected a text"},
 		{"negative bytes", cards(`"label_bytes": -1`), "cards[0].label_bytes: is -1, which is negative"},
+		{"negative bytes of a text that prints no sign", envelope(KindLog, `"source": "vllm.log", "components": [{"component": "vllm", "kind": "weights", "printed": "4 B", "line": 1, "bytes": -4}]`), "components[0].bytes: is -4, which is negative"},
 		{"low above high", cards(`"reported_low_bytes": 9, "reported_high_bytes": 3`), "cards[0].reported_low_bytes: is 9, above reported_high_bytes, which is 3"},
 		{"low above exact", phase(`"process_bytes": 5, "process_low_bytes": 6`), "ranks[0].phases[0].process_low_bytes: is 6, above process_bytes"},
 		{"exact above high", phase(`"process_bytes": 5, "process_high_bytes": 4`), "ranks[0].phases[0].process_bytes: is 5, above process_high_bytes"},
@@ -142,6 +143,8 @@ func TestReadAccepts(t *testing.T) {
 		// A change may hold more than it frees, and a card may lack room.
 		envelope(KindEstimate, `"model": {}, "engine": {}, "ranks": [{"rank": 0}], "advice": {"rank": 0, "options": [{"low_moved_bytes": -5, "high_moved_bytes": 3, "verdict": {}}]}`),
 		envelope(KindDecision, `"options": [], "evidence": [], "cards": [{"room_low_bytes": -5, "room_high_bytes": -1}]`),
+		// vLLM prints what is left for its cache with a sign.
+		envelope(KindLog, `"source": "vllm.log", "components": [{"component": "vllm", "kind": "kv_cache_available", "low_bytes": -5, "high_bytes": -3, "printed": "-4 B", "line": 1}]`),
 		"\n\t " + cards(""),
 	} {
 		if _, err := Read(source.Bytes("r.json", []byte(text))); err != nil {

@@ -58,6 +58,9 @@ func (c *checker) value(path, name string, v reflect.Value) {
 
 func (c *checker) structure(path string, v reflect.Value) {
 	known := map[string]int64{}
+	// An engine prints room that is lacking with a minus sign.
+	line, _ := v.Interface().(Component)
+	lacking := strings.HasPrefix(line.Printed, "-")
 	var names []string
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		if field.Anonymous {
@@ -65,7 +68,9 @@ func (c *checker) structure(path string, v reflect.Value) {
 		}
 		name := jsonName(field)
 		value := v.FieldByIndex(field.Index)
-		c.value(join(path, name), name, value)
+		if !lacking || !isBytes(name) {
+			c.value(join(path, name), name, value)
+		}
 		if isBytes(name) && value.Kind() == reflect.Pointer && !value.IsNil() {
 			known[name] = value.Elem().Int()
 			names = append(names, name)
