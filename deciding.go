@@ -64,16 +64,16 @@ func Decide(r DecisionRequest, tool record.Tool) (*record.Decision, error) {
 			return nil, err
 		}
 	}
+	warnings := d.oneResult()
 	if err := d.estimate(); err != nil {
 		return nil, err
 	}
-	var warnings []account.Warning
 	if r.Chosen != "" {
 		chosen, err := d.choose()
 		if err != nil {
 			return nil, err
 		}
-		warnings = chosen
+		warnings = append(warnings, chosen...)
 	}
 	if err := d.cards(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (d *decider) option(o DecisionOption) error {
 		return err
 	}
 	d.runs = append(d.runs, m)
-	option := record.DecisionOption{Name: o.Name, Quality: record.Text(o.Quality), DurationNS: runDuration(m), ResultCheck: resultCheck(m), Status: string(measurement.Completed), Comparable: true}
+	option := record.DecisionOption{Name: o.Name, Quality: record.Text(strings.TrimSpace(o.Quality)), DurationNS: runDuration(m), ResultCheck: resultCheck(m), Status: string(measurement.Completed), Comparable: true}
 	option.PeakBytes, option.Scope = optionPeak(m)
 	if failed(m) != "" {
 		option.Status = string(measurement.Failed)
@@ -138,6 +138,20 @@ func (d *decider) option(o DecisionOption) error {
 	}
 	d.d.Options = append(d.d.Options, option)
 	return nil
+}
+
+// oneResult warns of options whose raw results are the same bytes: one run tells no
+// two candidates apart. The evidence is that of the options, in their order.
+func (d *decider) oneResult() []account.Warning {
+	var warnings []account.Warning
+	for i, e := range d.d.Evidence {
+		first := slices.IndexFunc(d.d.Evidence, func(f record.EvidenceFile) bool { return f.SHA256 == e.SHA256 })
+		if first < i {
+			warnings = append(warnings, account.Warning{Code: "one_result", Text: fmt.Sprintf(
+				"%.80q and %.80q name one raw result: nothing that was measured tells them apart", d.d.Options[first].Name, d.d.Options[i].Name)})
+		}
+	}
+	return warnings
 }
 
 // failed is why a run is none that succeeded; empty for one that did.
@@ -214,7 +228,7 @@ func (d *decider) choose() ([]account.Warning, error) {
 	}
 	option, m := d.d.Options[i], d.runs[i]
 	switch {
-	case d.request.Reason == "":
+	case strings.TrimSpace(d.request.Reason) == "":
 		return nil, &SettingsError{fmt.Errorf("%q is chosen without a reason", option.Name)}
 	case failed(m) != "":
 		return nil, &SettingsError{fmt.Errorf("%q cannot be chosen: %s", option.Name, failed(m))}
