@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +55,48 @@ func TestSignalsInterrupt(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "floodmark: interrupted\n" {
 			t.Errorf("%v: %v, %q", signal, err, stderr)
 		}
+	}
+}
+
+// Nothing that was uploaded to the page outlives a server that was stopped.
+func TestServeRemovesUploads(t *testing.T) {
+	cmd, stderr := program("serve")
+	dir := t.TempDir()
+	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, token, _ := strings.Cut(strings.TrimSpace(address), "/#token=")
+	upload, err := http.NewRequest("POST", host+"/api/upload?name=a", strings.NewReader("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultTransport.RoundTrip(upload)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	response.Body.Close()
+	if kept, err := os.ReadDir(dir); err != nil || len(kept) != 1 {
+		t.Fatal("nothing was kept:", kept, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "floodmark: interrupted\n" {
+		t.Errorf("%v, %q", err, stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Error("uploads outlive the server:", left, err)
 	}
 }
 

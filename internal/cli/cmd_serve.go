@@ -42,7 +42,12 @@ you. Nothing is fetched from elsewhere, and nothing leaves the machine.`,
 			if _, err := fmt.Fprintf(s.env.Stdout, "%s\n", server.URL()); err != nil {
 				return err
 			}
-			return server.Serve(cmd.Context(), listener)
+			// The end of the run waits until the files that were uploaded are gone.
+			s.outlive()
+			if err := server.Serve(cmd.Context(), listener); err != nil {
+				return err
+			}
+			return errInterrupted
 		},
 	}
 	cmd.Flags().IntVar(&port, "port", 0, "`port` of the loopback address (default: any that is free)")

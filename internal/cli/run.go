@@ -51,7 +51,8 @@ func Run(ctx context.Context, env Env) (exit int) {
 	case err = <-done:
 	case <-ctx.Done():
 		// A result file that was begun is written whole, and a program that was
-		// started is waited for: it got the signal too, and says how it ended.
+		// started is waited for: it got the signal too, and says how it ended. A
+		// server removes what was uploaded.
 		if s.outlives.Load() {
 			err = <-done
 			break
@@ -132,7 +133,7 @@ type session struct {
 
 	jsonErrors bool        // as json, before any flag is parsed
 	writing    sync.Mutex  // held while a result file is written
-	outlives   atomic.Bool // a program runs that is waited for, whatever happens
+	outlives   atomic.Bool // what runs is waited for, whatever happens: a program, or a server that clears up
 }
 
 // outlive makes the run wait for a program that it starts, and for its record.

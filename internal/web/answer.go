@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"floodmark"
 )
@@ -97,16 +98,34 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusRequestEntityTooLarge, tooLarge(s.options.MaxUpload))
 		return
 	}
-	path, err := s.traces.keep(name, http.MaxBytesReader(w, r.Body, s.options.MaxUpload))
+	body := &received{from: http.MaxBytesReader(w, r.Body, s.options.MaxUpload)}
+	path, err := s.traces.keep(name, body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		refuse(w, http.StatusRequestEntityTooLarge, tooLarge(s.options.MaxUpload))
+	case body.broken != nil:
+		refuse(w, http.StatusBadRequest, "the file did not arrive whole: "+body.broken.Error())
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, err.Error())
 	default:
 		send(w, http.StatusOK, map[string]string{"path": path})
 	}
+}
+
+// received is what somebody sends. It tells a body that broke off or is malformed
+// from a disk that takes no more.
+type received struct {
+	from   io.Reader
+	broken error
+}
+
+func (r *received) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if err != nil && err != io.EOF {
+		r.broken = err
+	}
+	return n, err
 }
 
 // maxName is the longest name of a file that file systems take, in bytes.
@@ -117,6 +136,8 @@ func named(name string) error {
 	switch {
 	case len(name) > maxName:
 		return fmt.Errorf("the name of the file has %d bytes, and a file's has at most %d: give it a shorter one", len(name), maxName)
+	case !utf8.ValidString(name):
+		return errors.New("the name of the file is not UTF-8, in which its path is given back")
 	case strings.ContainsRune(name, 0):
 		return errors.New("the name of the file holds a NUL, which no file's name can")
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // served is a server that answers every command with its own words.
@@ -93,6 +94,11 @@ func TestPageIsHeldToItself(t *testing.T) {
 	if status != 200 || text != "the page" || strings.Contains(header.Get("Content-Security-Policy"), "unsafe") || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %q %v", status, text, header)
 	}
+	for _, method := range []string{"PUT", "DELETE", "POST", "TRACE"} {
+		if status, text, _ := call(t, method, ts.URL+"/", ""); status != 405 {
+			t.Errorf("%s: %d %s", method, status, text)
+		}
+	}
 	for _, path := range []string{"/sub/", "/sub", "/../etc/passwd", "/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "/static/../../go.mod", "/index.html/../../x", "/api/nothing"} {
 		r, _ := http.NewRequest("GET", ts.URL, nil)
 		r.URL.Opaque = "//" + r.URL.Host + path
@@ -154,7 +160,7 @@ func TestUploads(t *testing.T) {
 			t.Errorf("%q: %q, %v", name, kept, err)
 		}
 	}
-	for name, want := range map[string]string{"a%00b": "NUL", strings.Repeat("x", 256): "256 bytes", strings.Repeat("%C3%A4", 128): "256 bytes", strings.Repeat("d%2F", 100) + strings.Repeat("x", 300): "300 bytes"} {
+	for name, want := range map[string]string{"a%00b": "NUL", "a%FF": "UTF-8", strings.Repeat("x", 256): "256 bytes", strings.Repeat("%C3%A4", 128): "256 bytes", strings.Repeat("d%2F", 100) + strings.Repeat("x", 300): "300 bytes"} {
 		if status, text, _ := call(t, "POST", ts.URL+"/api/upload?name="+name, "content", token...); status != 400 || !strings.Contains(text, want) {
 			t.Errorf("%.20s: %d %s", name, status, text)
 		}
@@ -169,6 +175,12 @@ func TestUploads(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+s.Token)
 	if response, err := http.DefaultTransport.RoundTrip(r); err != nil || response.StatusCode != 413 {
 		t.Errorf("too large, in pieces: %v, %v", response, err)
+	}
+	// What breaks off is no fault of the server, and leaves nothing behind.
+	broken := httptest.NewRecorder()
+	s.upload(broken, httptest.NewRequest("POST", "/api/upload?name=x", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))))
+	if broken.Code != 400 || !strings.Contains(broken.Body.String(), "did not arrive whole") {
+		t.Errorf("half a file: %d %s", broken.Code, broken.Body)
 	}
 	if status, _, _ := call(t, "POST", ts.URL+"/api/upload?name=x", "content"); status != 401 {
 		t.Errorf("without the token: %d", status)

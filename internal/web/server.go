@@ -112,6 +112,10 @@ func (s *Server) Handler() http.Handler {
 
 // file sends a file of the page. There are no folders, and no way out of them.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		refuse(w, http.StatusMethodNotAllowed, "the files of the page are read with GET, not "+r.Method)
+		return
+	}
 	name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "index.html")
 	text, known := s.options.Files[name]
 	if !known {
