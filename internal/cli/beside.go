@@ -46,8 +46,8 @@ func (s *session) beside(cmd *cobra.Command, o *besideOptions, args []string, ev
 		other, err := s.open(cmd, o.against)
 		return other, e, err
 	}
-	if strings.HasSuffix(o.against, ".json") {
-		e, err := estimateIn(o.against)
+	// A record is known by its content, whatever its name ends in.
+	if e, err := estimateIn(o.against); err == nil || strings.HasSuffix(o.against, ".json") {
 		return evidence, e, err
 	}
 	work := workOptions{cardOptions: cardOptions{gpu: o.gpu, capacity: o.capacity}, engine: o.engine, layout: layoutOptions{1, 1, 1, 1, 1}}
