@@ -84,8 +84,8 @@ func (b *beside) failure(m record.OutOfMemory, seen map[enginelog.Kind]account.F
 	}
 	b.against.Rows = append(b.against.Rows, row)
 	b.unmeasured(rank, account.Requested, account.Allocated)
-	outside := compare.Pair{Term: "outside_the_allocator", Predicted: scopeSum(rank, account.Process), Observed: seen[enginelog.KindInUse].Minus(reserved, account.Provenance{})}
-	others := compare.Pair{Term: string(account.TermOtherProcesses), Predicted: othersOf(rank), Observed: seen[enginelog.KindCapacity].Minus(seen[enginelog.KindFree], account.Provenance{}).Minus(seen[enginelog.KindInUse], account.Provenance{})}
+	outside := compare.Pair{Term: "outside_the_allocator", Predicted: scopeSum(rank, account.Process), Observed: rest(seen[enginelog.KindInUse], reserved)}
+	others := compare.Pair{Term: string(account.TermOtherProcesses), Predicted: othersOf(rank), Observed: rest(seen[enginelog.KindCapacity].Minus(seen[enginelog.KindFree], account.Provenance{}), seen[enginelog.KindInUse])}
 	capacity := compare.Pair{Term: "capacity", Observed: seen[enginelog.KindCapacity]}
 	if d := rank.Device; d != nil {
 		capacity.Predicted = figureOf(d.ReportedBytes, d.ReportedLowBytes, d.ReportedHighBytes)
@@ -180,6 +180,21 @@ func othersOf(rank *record.Rank) account.Figure {
 		return f
 	}
 	return account.Between(max(0, f.Low()), max(0, highOf(f)), account.Provenance{})
+}
+
+// rest is what one counter of a moment holds beside another one that is within it.
+// Rounding makes it less than nothing; what is certainly less is two numbers that
+// contradict each other, and tells nothing.
+func rest(whole, part account.Figure) account.Figure {
+	left := whole.Minus(part, account.Provenance{})
+	switch high, known := left.High(); {
+	case !known || left.Low() >= 0:
+		return left
+	case high < 0:
+		return account.Unknown("the text's numbers contradict each other", account.Provenance{})
+	default:
+		return account.Between(0, high, account.Provenance{})
+	}
 }
 
 // overPeak is the residual of a peak: what of its difference is the bytes of no
