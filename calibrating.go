@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/measurement"
 	"floodmark/record"
 	"floodmark/timeline"
@@ -46,6 +47,9 @@ func (r Request) Calibrated(e Evidence, name string) (Request, error) {
 	outside, checkpoints := ownOutside(m)
 	if checkpoints == 0 {
 		return r, ErrNotCalibrated
+	}
+	if has, known := budget(*r.Card, r.Platform).Capacity.High(); known && outside.Low() > has {
+		return r, &SettingsError{fmt.Errorf("%s says that a process held %s outside of its allocator, and the card has at most %s: its readings are of another card, or not of one", name, amountOf(outside), bytesize.Format(has, bytesize.GiB))}
 	}
 	outside = outside.As(account.Provenance{Origin: account.Observed, Scope: account.Process, Counter: "process − reserved", Source: name})
 	r.calibration = &calibration{outside: outside, card: r.Card.Name}

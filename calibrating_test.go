@@ -101,7 +101,13 @@ func TestNotCalibrated(t *testing.T) {
 		"the run has 2 ranks":               func(m *record.Measurement) { one := 1; m.Phases[1].Rank = &one },
 		"only a measurement of a program":   func(m *record.Measurement) { m.Subject = "lab" },
 		"only a measurement of a program t": func(m *record.Measurement) { m.Outcome.Status = 1 },
-		"in which what the process holds":   func(m *record.Measurement) { m.Phases[0].End.ProcessBytes, m.Phases[1].End.ProcessBytes = nil, nil },
+		"the card has at most 23.99 GiB": func(m *record.Measurement) {
+			for i := range m.Phases {
+				held := int64(1) << 50
+				m.Phases[i].End.ProcessBytes = &held
+			}
+		},
+		"in which what the process holds": func(m *record.Measurement) { m.Phases[0].End.ProcessBytes, m.Phases[1].End.ProcessBytes = nil, nil },
 	} {
 		if _, err := r.Calibrated(ranOn(change), "run.json"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
