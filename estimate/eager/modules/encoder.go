@@ -37,7 +37,12 @@ func (n *Net) lacksEncoding() string {
 		return "of transformers 4 the encoders of text have a program for BERT's layers and eager attention alone"
 	}
 	switch use := n.manner().Use; use {
-	case useMasked, useSequences, useTokens, "Model":
+	case useMasked, useSequences, useTokens:
+		return ""
+	case "Model":
+		if n.o.Training {
+			return "a class without a head has no loss of its own, and the script's is not known here"
+		}
 		return ""
 	default:
 		return "the head of an encoder of text " + use + " has no program here"

@@ -3,6 +3,7 @@ package modules_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"floodmark/account"
@@ -67,4 +68,17 @@ func trainOnce(source *model.Model) (why string, err error) {
 		return tl.Bounds[0].Figure.Reason(), nil
 	}
 	return "", err
+}
+
+// A class without a head has no loss that anybody here could know.
+func TestNoHeadNoLoss(t *testing.T) {
+	const config = `{"model_type":"bert","architectures":["BertModel"],"torch_dtype":"float32","hidden_size":64,"num_attention_heads":4,` +
+		`"intermediate_size":128,"num_hidden_layers":2,"vocab_size":100,"max_position_embeddings":64,"type_vocab_size":2}`
+	m, err := hfmodel.Read(source.Bytes("config.json", []byte(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why, err := trainOnce(m); err != nil || !strings.Contains(why, "no loss of its own") {
+		t.Errorf("%q, %v", why, err)
+	}
 }
