@@ -2,7 +2,6 @@ package floodmark
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -92,15 +91,7 @@ func changedEstimates(a, b *record.Estimate) []record.ChangedField {
 			delete(y, follows)
 		}
 	}
-	names := maps.Clone(x)
-	maps.Copy(names, y)
-	changed := []record.ChangedField{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if x[name] != y[name] {
-			changed = append(changed, record.ChangedField{Field: name, A: orNone(x[name]), B: orNone(y[name])})
-		}
-	}
-	return changed
+	return differing(x, y)
 }
 
 // rankBeside is the class of ranks of an estimate that stands beside one of another:

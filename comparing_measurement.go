@@ -167,7 +167,12 @@ func commandConditions(command []string) map[string]string {
 
 // changedConditions lists what differs, by name.
 func changedConditions(a, b *record.Measurement) []record.ChangedField {
-	x, y := conditions(a), conditions(b)
+	return differing(conditions(a), conditions(b))
+}
+
+// differing lists the names under which two lists of conditions say different
+// things, in order.
+func differing(x, y map[string]string) []record.ChangedField {
 	names := maps.Clone(x)
 	maps.Copy(names, y)
 	changed := []record.ChangedField{}

@@ -12,13 +12,7 @@ import (
 // comparedEstimates is two estimates side by side: what changed, what that can
 // reach, each phase, and the terms that moved where the two stand highest.
 func comparedEstimates(b *strings.Builder, d *record.Comparison, s Style) {
-	changedThings(b, d, s)
-	for _, total := range d.Totals {
-		b.WriteString(paragraph(s, "  ", movedPeak(total, s)))
-	}
-	if d.Reach != nil {
-		reach(b, *d.Reach, s)
-	}
+	comparedHead(b, d, s)
 	unit := comparedUnit(d.Rows, s)
 	ranked := slices.ContainsFunc(d.Rows, func(r record.ComparisonRow) bool { return r.Rank != nil && *r.Rank > 0 })
 	g := comparedGrid("phase, "+unit.String(), "peak of", ranked)

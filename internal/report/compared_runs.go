@@ -7,9 +7,8 @@ import (
 	"floodmark/record"
 )
 
-// comparedRuns is two measurements side by side: what changed, how far the peak
-// of each scope moved, and each phase.
-func comparedRuns(b *strings.Builder, d *record.Comparison, s Style) {
+// comparedHead is what changed, how far each peak moved, and what that can reach.
+func comparedHead(b *strings.Builder, d *record.Comparison, s Style) {
 	changedThings(b, d, s)
 	for _, total := range d.Totals {
 		b.WriteString(paragraph(s, "  ", movedPeak(total, s)))
@@ -17,6 +16,12 @@ func comparedRuns(b *strings.Builder, d *record.Comparison, s Style) {
 	if d.Reach != nil {
 		reach(b, *d.Reach, s)
 	}
+}
+
+// comparedRuns is two measurements side by side: what changed, how far the peak
+// of each scope moved, and each phase.
+func comparedRuns(b *strings.Builder, d *record.Comparison, s Style) {
+	comparedHead(b, d, s)
 	unit := comparedUnit(d.Rows, s)
 	g := grid{columns: []column{{title: "phase, " + unit.String()}, {title: "rank", align: right}, {title: "scope"}, {title: "a", align: right}, {title: "b", align: right}, {title: "b − a", align: right}}}
 	for _, r := range d.Rows {
