@@ -210,20 +210,28 @@ func (r *Report) makeContext(ctx context.Context, o Options, w wanted) (Context,
 	if w.uuid != "" && r.Selected >= 0 {
 		ordinal = r.Devices[r.Selected].Ordinal
 	}
+	if why := r.noContext(w, ordinal); why != "" {
+		return unknownContext(why), nil
+	}
+	return measureContext(ctx, o, r.Visibility, r.Python.Asked, ordinal)
+}
+
+// noContext is why no context can be made, empty where one can.
+func (r *Report) noContext(w wanted, ordinal int) string {
 	t := r.Python.Torch
 	switch {
 	case r.Python.Asked == "" || r.Python.Version == "":
-		return unknownContext("no Python could be asked: " + r.Python.Problem), nil
+		return "no Python could be asked: " + r.Python.Problem
 	case !t.Found && t.Problem == "":
-		return unknownContext("PyTorch is missing"), nil
+		return "PyTorch is missing"
 	case !t.Found:
-		return unknownContext("no PyTorch is known: " + t.Problem), nil
+		return "no PyTorch is known: " + t.Problem
 	case !t.Imported:
-		return unknownContext("PyTorch cannot be imported: " + t.Problem), nil
+		return "PyTorch cannot be imported: " + t.Problem
 	case r.Backend == "":
-		return unknownContext("this PyTorch is built for the CPU only"), nil
+		return "this PyTorch is built for the CPU only"
 	case w.uuid != "" && (r.Selected < 0 || ordinal < 0):
-		return unknownContext("programs do not see " + w.text), nil
+		return "programs do not see " + w.text
 	}
-	return measureContext(ctx, o, r.Visibility, r.Python.Asked, ordinal)
+	return ""
 }

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 tag=${2:-}
 edge=()
-for cold in floodmark github.com vendor net crypto encoding/json encoding/asn1 html text mime golang.org fmt log reflect regexp; do
+for cold in floodmark github.com vendor net crypto encoding/json encoding/asn1 html text mime golang.org fmt log reflect regexp archive context database embed flag math os path sort syscall time unicode unique; do
 	edge+=("-gcflags=$cold=-l" "-gcflags=$cold/...=-l")
 done
 for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors; do

@@ -145,7 +145,7 @@ type piece struct {
 }
 
 // pieces adds modules that are there by their flags.
-func (c scope) pieces(e sections, list []piece) {
+func (c scope) pieces(e sections, list []*piece) {
 	for _, p := range list {
 		switch {
 		case p.when != "" && !e[""].is(p.when):
@@ -154,9 +154,9 @@ func (c scope) pieces(e sections, list []piece) {
 			c.piece(e, p)
 		default:
 			for i := range e[""].list(p.each) {
-				each := p
+				each := *p
 				each.name = strings.Replace(p.name, "*", strconv.Itoa(i), 1)
-				c.piece(e, each)
+				c.piece(e, &each)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (e sections) touch(shape string) {
 	}
 }
 
-func (c scope) piece(e sections, p piece) {
+func (c scope) piece(e sections, p *piece) {
 	var shape []int64
 	for size := range strings.FieldsSeq(p.shape) {
 		shape = append(shape, e.eval(size))

@@ -40,7 +40,7 @@ func decoderFamilies() []family {
 		// Xiaomi's MiMo-7B is Qwen2 with a prediction layer (modeling_mimo.py of its
 		// repository, MiMoMTPLayers).
 		{types: "mimo", classes: "MiMo", defaults: "use_sliding_window=false", stacks: []*stack{{names: llamaNames + " mtp=model.mtp_layers",
-			attn: attention{bias: "attention_bias=true"}, predict: &predictor{key: "num_nextn_predict_layers", joint: []piece{
+			attn: attention{bias: "attention_bias=true"}, predict: &predictor{key: "num_nextn_predict_layers", joint: []*piece{
 				norming(model.RoleNorm, "token_layernorm", "hidden", ""), norming(model.RoleNorm, "hidden_layernorm", "hidden", ""),
 				lin(model.RoleProjector, "input_proj", "hidden", "2*hidden", ""), norming(model.RoleFinalNorm, "final_layernorm", "hidden", ""),
 			}}}}},
@@ -55,7 +55,7 @@ func decoderFamilies() []family {
 		{types: "minicpm", classes: "MiniCPM", stacks: []*stack{{names: llamaNames + " router=mlp.gate experts=mlp.experts e_gate=w1 e_up=w3 e_down=w2", tied: true, attn: attentionBias("attention_bias"),
 			experts: &experts{}}}},
 		{types: "internlm PanguEmbedded", classes: "InternLM PanguEmbedded", stacks: []*stack{{names: llamaNames, attn: attentionBias("bias=true"),
-			layer: []piece{rotaryBuffer("self_attn.rotary_emb.inv_freq", "hidden/heads/2")}}}},
+			layer: []*piece{rotaryBuffer("self_attn.rotary_emb.inv_freq", "hidden/heads/2")}}}},
 		{types: "internlm3", classes: "InternLM3", stacks: []*stack{{names: llamaNames, attn: attention{bias: "qkv_bias", outBias: "bias"},
 			ffn: dense{bias: "bias"}}}},
 		{types: "baichuan", classes: "Baichuan BaiChuan", stacks: []*stack{{names: llamaNames + " qkv=self_attn.W_pack"}}},

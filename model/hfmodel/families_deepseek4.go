@@ -4,8 +4,8 @@ import "floodmark/model"
 
 // streams is the parameters by which DeepSeek-V4 mixes its residual streams
 // (hyper-connections), all in 32 bits.
-func streams(name, mixes, scales string) []piece {
-	pieces := []piece{
+func streams(name, mixes, scales string) []*piece {
+	pieces := []*piece{
 		bare(model.RoleOther, name+"_fn", mixes+" hc_mult*hidden"), bare(model.RoleOther, name+"_base", mixes), bare(model.RoleOther, name+"_scale", scales),
 	}
 	for i := range pieces {

@@ -4,8 +4,8 @@ import "floodmark/model"
 
 // embedder is diffusers' embedding of a time step, a guidance or a pooled text:
 // two linear layers (models/embeddings.py, TimestepEmbedding).
-func embedder(name, in string, when flag) []piece {
-	return []piece{
+func embedder(name, in string, when flag) []*piece {
+	return []*piece{
 		only(when, lin(model.RoleOther, name+".linear_1", "hidden", in, "yes")),
 		only(when, lin(model.RoleOther, name+".linear_2", "hidden", "hidden", "yes")),
 	}
@@ -53,7 +53,7 @@ func flux() []*stack {
 	joint.rename[keyLayers], joint.residual = "num_single_layers", model.Parallel
 	joint.attn = attention{bias: "yes", qkNorm: perHead}
 	joint.ffn = dense{plain: true, bias: "yes", times: 4, joined: true}
-	joint.layer = []piece{lin(model.RoleOther, "norm.linear", "3*hidden", "hidden", "yes")}
+	joint.layer = []*piece{lin(model.RoleOther, "norm.linear", "3*hidden", "hidden", "yes")}
 	joint.after = diffusionEnd("patch_size^2*out_channels|in_channels")
 	return []*stack{&apart, &joint}
 }
@@ -77,21 +77,21 @@ func qwenImage() *stack {
 // Wan-Video/Wan2.1).
 func wan() *stack {
 	k := tower("layers=blocks norms=norm3 q=self_attn.q k=self_attn.k v=self_attn.v o=self_attn.o q_norm=self_attn.norm_q k_norm=self_attn.norm_k"+
-		" cross=cross_attn xq=q xk=k xv=v xo=o up=ffn.0 down=ffn.2", []piece{
+		" cross=cross_attn xq=q xk=k xv=v xo=o up=ffn.0 down=ffn.2", []*piece{
 		patch("patch_embedding", "hidden in_dim 1 2 2", "yes"),
 		project("text_embedding.0", "hidden", "text_dim", "yes"), project("text_embedding.2", "hidden", "hidden", "yes"),
 		lin(model.RoleOther, "time_embedding.0", "hidden", "freq_dim", "yes"), lin(model.RoleOther, "time_embedding.2", "hidden", "hidden", "yes"),
 		lin(model.RoleOther, "time_projection.1", "6*hidden", "hidden", "yes"),
-	}, []piece{lin(model.RoleOther, "head.head", "4*out_dim", "hidden", "yes"), bare(model.RoleOther, "head.modulation", "1 2 hidden")})
+	}, []*piece{lin(model.RoleOther, "head.head", "4*out_dim", "hidden", "yes"), bare(model.RoleOther, "head.modulation", "1 2 hidden")})
 	k.attn.qkNorm = allHeads
-	k.layer = []piece{bare(model.RoleOther, "modulation", "1 6 hidden")}
+	k.layer = []*piece{bare(model.RoleOther, "modulation", "1 6 hidden")}
 	return k
 }
 
 // textStream is what a layer has for text of the image's width, beside what it
 // has for the image.
-func textStream(network string) []piece {
-	return []piece{
+func textStream(network string) []*piece {
+	return []*piece{
 		lin(model.RoleQuery, "attn.add_q_proj", "hidden", "hidden", "yes"), lin(model.RoleKey, "attn.add_k_proj", "hidden", "hidden", "yes"),
 		lin(model.RoleValue, "attn.add_v_proj", "hidden", "hidden", "yes"), lin(model.RoleAttentionOutput, "attn.to_add_out", "hidden", "hidden", "yes"),
 		norming(model.RoleQueryNorm, "attn.norm_added_q", "head_dim", ""), norming(model.RoleKeyNorm, "attn.norm_added_k", "head_dim", ""),
@@ -100,8 +100,8 @@ func textStream(network string) []piece {
 }
 
 // diffusionEnd is the norm's scale and the projection to patches.
-func diffusionEnd(out string) []piece {
-	return []piece{lin(model.RoleOther, "norm_out.linear", "2*hidden", "hidden", "yes"), lin(model.RoleOther, "proj_out", out, "hidden", "yes")}
+func diffusionEnd(out string) []*piece {
+	return []*piece{lin(model.RoleOther, "norm_out.linear", "2*hidden", "hidden", "yes"), lin(model.RoleOther, "proj_out", out, "hidden", "yes")}
 }
 
 // mochi is Mochi 1, whose text is narrower than its video and ends before the
@@ -117,14 +117,14 @@ func mochi() *stack {
 		bare(model.RolePositionEmbedding, "pos_frequencies", "3 heads head_dim/2"),
 		project("time_embed.pooler.to_kv", "2*text_embed_dim", "text_embed_dim", "yes"), project("time_embed.pooler.to_q", "text_embed_dim", "text_embed_dim", "yes"),
 		project("time_embed.pooler.to_out", "hidden", "text_embed_dim", "yes"), project("time_embed.caption_proj", text, "text_embed_dim", "yes"))
-	k.layer = []piece{
+	k.layer = []*piece{
 		lin(model.RoleOther, "norm1.linear", "4*hidden", "hidden", "yes"),
 		lin(model.RoleQuery, "attn1.add_q_proj", "hidden", text, ""), lin(model.RoleKey, "attn1.add_k_proj", "hidden", text, ""),
 		lin(model.RoleValue, "attn1.add_v_proj", "hidden", text, ""),
 		norming(model.RoleQueryNorm, "attn1.norm_added_q", "head_dim", ""), norming(model.RoleKeyNorm, "attn1.norm_added_k", "head_dim", ""),
 	}
-	k.last = []piece{lin(model.RoleOther, "norm1_context.linear_1", text, "hidden", "yes")}
-	k.butLast = []piece{
+	k.last = []*piece{lin(model.RoleOther, "norm1_context.linear_1", text, "hidden", "yes")}
+	k.butLast = []*piece{
 		lin(model.RoleOther, "norm1_context.linear", "4*"+text, "hidden", "yes"), lin(model.RoleAttentionOutput, "attn1.to_add_out", text, "hidden", "yes"),
 		lin(model.RoleGateUp, "ff_context.net.0.proj", "2*"+narrow, text, ""), lin(model.RoleDown, "ff_context.net.2", text, narrow, ""),
 	}

@@ -14,8 +14,8 @@ const (
 )
 
 // bertEmbeddings is what BERT-like models put before their layers.
-func bertEmbeddings(width string) []piece {
-	return []piece{
+func bertEmbeddings(width string) []*piece {
+	return []*piece{
 		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", width),
 		table(model.RoleTypeEmbedding, "embeddings.token_type_embeddings", "type_vocab_size", width),
 		norming(model.RoleNorm, "embeddings.LayerNorm", width, "yes"),
@@ -23,16 +23,16 @@ func bertEmbeddings(width string) []piece {
 }
 
 // pooler is the dense layer over the first position.
-func pooler(name string) piece { return lin(model.RoleClassifier, name, "hidden", "hidden", "yes") }
+func pooler(name string) *piece { return lin(model.RoleClassifier, name, "hidden", "hidden", "yes") }
 
-func classifier(name, labels string) piece {
+func classifier(name, labels string) *piece {
 	return lin(model.RoleClassifier, name, labels, "hidden", "yes")
 }
 
 // bertHeads is the heads of BERT's classes; only some of them keep the pooler,
 // which stands under the name of the bare model.
-func bertHeads(base, poolerName string, masked []piece) map[string][]piece {
-	return map[string][]piece{
+func bertHeads(base, poolerName string, masked []*piece) map[string][]*piece {
+	return map[string][]*piece{
 		"Model":                     {pooler(poolerName)},
 		"ForMaskedLM":               masked,
 		"LMHeadModel":               masked,
@@ -49,20 +49,20 @@ func encoderFamilies() []family {
 		attn: attentionBias("yes"), ffn: dense{plain: true, bias: "yes"}, before: bertEmbeddings("hidden"),
 		text: model.TextEncoder{SelfOutput: true, Activation: "tanh"}}
 	masked := bert
-	masked.heads = bertHeads("bert.", "pooler.dense", []piece{
+	masked.heads = bertHeads("bert.", "pooler.dense", []*piece{
 		lin(model.RoleHead, "cls.predictions.transform.dense", "hidden", "hidden", "yes"),
 		norming(model.RoleNorm, "cls.predictions.transform.LayerNorm", "hidden", "yes"),
 		bare(model.RoleHeadBias, "cls.predictions.bias", "vocab"),
 	})
-	masked.heads["ForPreTraining"] = append([]piece{pooler("bert.pooler.dense"), classifier("cls.seq_relationship", "2")}, masked.heads["ForMaskedLM"]...)
+	masked.heads["ForPreTraining"] = append([]*piece{pooler("bert.pooler.dense"), classifier("cls.seq_relationship", "2")}, masked.heads["ForMaskedLM"]...)
 	roberta := bert
 	roberta.text.Counted, roberta.text.DropsPooled = true, true
-	roberta.heads = bertHeads("roberta.", "pooler.dense", []piece{
+	roberta.heads = bertHeads("roberta.", "pooler.dense", []*piece{
 		lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"),
 		norming(model.RoleNorm, "lm_head.layer_norm", "hidden", "yes"),
 		bare(model.RoleHeadBias, "lm_head.bias", "vocab"),
 	})
-	roberta.heads["ForSequenceClassification"] = []piece{
+	roberta.heads["ForSequenceClassification"] = []*piece{
 		lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels"),
 	}
 	return []family{
@@ -98,19 +98,19 @@ func dinov2(when flag, network names, ffn dense, derive map[string]string) famil
 		bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 patches+1 hidden"))
 	k.names = vitNames + " norms=norm1,norm2 " + network
 	k.ffn, k.derive, k.apartGate = ffn, derive, !ffn.plain
-	k.layer = []piece{bare(model.RoleLayerScale, "layer_scale1.lambda1", "hidden"), bare(model.RoleLayerScale, "layer_scale2.lambda1", "hidden")}
-	k.heads = map[string][]piece{"ForImageClassification": {lin(model.RoleClassifier, "classifier", "labels", "2*hidden", "yes")}}
+	k.layer = []*piece{bare(model.RoleLayerScale, "layer_scale1.lambda1", "hidden"), bare(model.RoleLayerScale, "layer_scale2.lambda1", "hidden")}
+	k.heads = map[string][]*piece{"ForImageClassification": {lin(model.RoleClassifier, "classifier", "labels", "2*hidden", "yes")}}
 	return family{types: "dinov2", classes: "Dinov2", wrap: "dinov2.", when: when,
 		ignores:  "layerscale_value drop_path_rate out_features out_indices apply_layernorm reshape_hidden_states stage_names",
 		defaults: "hidden_size=768 num_hidden_layers=12 num_attention_heads=12 mlp_ratio=4 image_size=224 patch_size=14 num_channels=3",
 		stacks:   []*stack{k}}
 }
 
-func vit(before ...piece) *stack {
+func vit(before ...*piece) *stack {
 	return &stack{names: vitNames, kind: model.Vision, norm: model.LayerNorm, normBias: "yes", noRotary: true,
 		attn: attention{bias: "qkv_bias=true", outBias: "yes"}, ffn: dense{plain: true, bias: "yes"}, before: before,
-		after: []piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")},
-		heads: map[string][]piece{
+		after: []*piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")},
+		heads: map[string][]*piece{
 			"Model":                  {lin(model.RoleClassifier, "pooler.dense", "pooler_output_size|hidden_size", "hidden", "yes")},
 			"ForImageClassification": {classifier("classifier", "labels")},
 		}}
@@ -126,7 +126,7 @@ func albert() *stack {
 		attn:     attentionBias("yes"), ffn: dense{plain: true, bias: "yes"},
 		before: append(bertEmbeddings("embedding_size"),
 			lin(model.RoleOther, "encoder.embedding_hidden_mapping_in", "hidden", "embedding_size", "yes"))}
-	k.heads = bertHeads("albert.", "pooler", []piece{
+	k.heads = bertHeads("albert.", "pooler", []*piece{
 		lin(model.RoleHead, "predictions.dense", "embedding_size", "hidden", "yes"),
 		norming(model.RoleNorm, "predictions.LayerNorm", "embedding_size", "yes"),
 		bare(model.RoleHeadBias, "predictions.bias", "vocab"),

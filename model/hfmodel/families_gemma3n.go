@@ -11,19 +11,19 @@ func gemma3nFamilies() []family {
 		" vocab_size_per_layer_input=262144 hidden_size_per_layer_input=256 altup_num_inputs=4 laurel_rank=64 sliding_window=512 sliding_window_pattern=5 num_kv_shared_layers=15"
 	const ignores = "activation_sparsity_pattern altup_active_idx altup_coef_clip altup_correct_scale"
 	// One tensor stands for the projections to all versions but the first.
-	versions := func(name string) piece {
-		return piece{name: name + ".*", role: model.RoleOther, class: expertLinear, shape: "altup_num_inputs-1 hidden hidden"}
+	versions := func(name string) *piece {
+		return &piece{name: name + ".*", role: model.RoleOther, class: expertLinear, shape: "altup_num_inputs-1 hidden hidden"}
 	}
 	k := &stack{names: llamaNames + sandwichNorms, tied: true, residual: model.Sandwich,
 		attn: attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead, cacheTail: "num_kv_shared_layers"},
 		ffn:  dense{lists: true},
-		before: []piece{
+		before: []*piece{
 			table(model.RolePerLayerEmbedding, "model.embed_tokens_per_layer", "vocab_size_per_layer_input", "layers*hidden_size_per_layer_input"),
 			lin(model.RoleOther, "model.per_layer_model_projection", "layers*hidden_size_per_layer_input", "hidden", ""),
 			norming(model.RoleOther, "model.per_layer_projection_norm", "hidden_size_per_layer_input", ""),
 			versions("model.altup_projections"), versions("model.altup_unembed_projections"),
 		},
-		layer: []piece{
+		layer: []*piece{
 			bare(model.RoleOther, "altup.correct_output_scale", "hidden"),
 			lin(model.RoleOther, "altup.correction_coefs", "altup_num_inputs", "altup_num_inputs", ""),
 			lin(model.RoleOther, "altup.prediction_coefs", "altup_num_inputs^2", "altup_num_inputs", ""),

@@ -10,7 +10,7 @@ import (
 // models/gemma4/modeling_gemma4.py).
 func gemma4Families() []family {
 	const moe = "enable_moe_block"
-	perLayer := func(p piece) piece { return only("hidden_size_per_layer_input", p) }
+	perLayer := func(p *piece) *piece { return only("hidden_size_per_layer_input", p) }
 	textModel := &stack{names: llamaNames + sandwichNorms +
 		" router=router.proj experts=experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp",
 		tied: true, residual: model.Sandwich,
@@ -21,12 +21,12 @@ func gemma4Families() []family {
 			fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim",
 				keyKVHeads: "num_global_key_value_heads|num_key_value_heads"}},
 		ffn: dense{wide: "use_double_wide_mlp"}, experts: &experts{fused: true, outFirst: true, beside: true},
-		before: []piece{
+		before: []*piece{
 			perLayer(table(model.RolePerLayerEmbedding, "model.embed_tokens_per_layer", "vocab_size_per_layer_input", "layers*hidden_size_per_layer_input")),
 			perLayer(lin(model.RoleOther, "model.per_layer_model_projection", "layers*hidden_size_per_layer_input", "hidden", "")),
 			perLayer(norming(model.RoleOther, "model.per_layer_projection_norm", "hidden_size_per_layer_input", "")),
 		},
-		layer: []piece{
+		layer: []*piece{
 			bare(model.RoleBuffer, "layer_scalar", "1"),
 			only(moe, bare(model.RoleOther, "router.scale", "hidden")), only(moe,
 				bare(model.RoleOther, "router.per_expert_scale", "num_experts")),
@@ -41,7 +41,7 @@ func gemma4Families() []family {
 			{name: "text", key: "text_config", prefix: "model.language_model.", of: "gemma4_text", bare: true},
 			{name: "vision", key: "vision_config", prefix: "model.vision_tower.", of: "gemma4_vision", use: "Model", optional: true},
 			{name: "audio", key: "audio_config", prefix: "model.audio_tower.", of: "gemma4_audio", use: "Model", optional: true},
-		}, around: []piece{
+		}, around: []*piece{
 			only("vision_config.hidden_size", project("model.embed_vision.embedding_projection", "text.hidden", "vision.hidden", "")),
 			only("audio_config.hidden_size",
 				project("model.embed_audio.embedding_projection", "text.hidden", "audio.output_proj_dims", "")),
@@ -51,12 +51,12 @@ func gemma4Families() []family {
 			" q=self_attn.q_proj.linear k=self_attn.k_proj.linear v=self_attn.v_proj.linear o=self_attn.o_proj.linear gate=mlp.gate_proj.linear up=mlp.up_proj.linear down=mlp.down_proj.linear",
 			kind: model.Vision, residual: model.Sandwich, attn: attention{qkNorm: perHead,
 				fullKeys: map[string]string{keyHeadDim: "global_head_dim|head_dim"}},
-			before: []piece{
+			before: []*piece{
 				lin(model.RolePatchEmbedding, "patch_embedder.input_proj", "hidden", "3*patch_size^2", ""),
 				bare(model.RolePositionEmbedding, "patch_embedder.position_embedding_table", "2 position_embedding_size hidden"),
 			},
 			layer: clips("self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj mlp.gate_proj mlp.up_proj mlp.down_proj"),
-			after: []piece{
+			after: []*piece{
 				only("standardize", bare(model.RoleBuffer, "std_bias", "hidden")), only("standardize",
 					bare(model.RoleBuffer, "std_scale", "hidden")),
 			}}}},
@@ -65,8 +65,8 @@ func gemma4Families() []family {
 }
 
 // clips is the four bounds that Gemma 4 stores with each clipped linear layer.
-func clips(modules string) []piece {
-	var pieces []piece
+func clips(modules string) []*piece {
+	var pieces []*piece
 	for module := range strings.FieldsSeq(modules) {
 		for _, bound := range []string{"input_min", "input_max", "output_min", "output_max"} {
 			pieces = append(pieces, only("use_clipped_linears", bare(model.RoleBuffer, module+"."+bound, "")))
@@ -81,7 +81,7 @@ func gemma4Audio() *stack {
 	k := &stack{names: "layers=layers norms=norm_pre_attn,norm_post_attn,norm_out" +
 		" q=self_attn.q_proj.linear k=self_attn.k_proj.linear v=self_attn.v_proj.linear o=self_attn.post.linear up=feed_forward1.ffw_layer_1.linear down=feed_forward1.ffw_layer_2.linear",
 		kind: model.Audio, noRotary: true, ffn: dense{plain: true, times: 4},
-		before: []piece{
+		before: []*piece{
 			{name: "subsample_conv_projection.layer0.conv", role: model.RolePatchEmbedding, class: convolution,
 				shape: "subsampling_conv_channels@0 1 3 3"},
 			norming(model.RolePatchEmbedding, "subsample_conv_projection.layer0.norm", "subsampling_conv_channels@0", ""),
@@ -90,7 +90,7 @@ func gemma4Audio() *stack {
 			norming(model.RolePatchEmbedding, "subsample_conv_projection.layer1.norm", "subsampling_conv_channels@1", ""),
 			lin(model.RolePatchEmbedding, "subsample_conv_projection.input_proj_linear", "hidden", "subsampling_conv_channels@0/4*subsampling_conv_channels@1", ""),
 		},
-		layer: []piece{
+		layer: []*piece{
 			bare(model.RoleOther, "self_attn.per_dim_scale", "hidden/heads"),
 			lin(model.RoleRelativeBias, "self_attn.relative_k_proj", "hidden", "hidden", ""),
 			lin(model.RoleUp, "feed_forward2.ffw_layer_1.linear", "4*hidden", "hidden", ""),
@@ -99,7 +99,7 @@ func gemma4Audio() *stack {
 			lin(model.RoleMixerOut, "lconv1d.linear_end.linear", "hidden", "hidden", ""),
 			{name: "lconv1d.depthwise_conv1d", role: model.RoleMixerConv, class: convolution, shape: "hidden 1 conv_kernel_size"},
 		},
-		after: []piece{lin(model.RoleProjector, "output_proj", "output_proj_dims", "hidden", "yes")}}
+		after: []*piece{lin(model.RoleProjector, "output_proj", "output_proj_dims", "hidden", "yes")}}
 	for _, norm := range []string{"feed_forward1.pre_layer_norm", "feed_forward1.post_layer_norm", "feed_forward2.pre_layer_norm", "feed_forward2.post_layer_norm", "lconv1d.pre_layer_norm", "lconv1d.conv_norm"} {
 		k.layer = append(k.layer, norming(model.RoleNorm, norm, "hidden", ""))
 	}

@@ -24,7 +24,7 @@ func hybridFamilies() []family {
 		{types: "rwkv5", classes: "Rwkv Rwkv5", base: "rwkv.", stacks: []*stack{{
 			names: "embed=rwkv.embeddings layers=rwkv.blocks final=rwkv.ln_out head=head norms=ln1,ln2 rwkv=attention channel_mix=feed_forward",
 			norm:  model.LayerNorm, normBias: "yes", noRotary: true, usual: recur,
-			first: []piece{norming(model.RoleNorm, "pre_ln", "hidden", "yes")}}}},
+			first: []*piece{norming(model.RoleNorm, "pre_ln", "hidden", "yes")}}}},
 		{types: "jamba", classes: "Jamba", stacks: []*stack{{names: llamaNames +
 			" final=model.final_layernorm norms=input_layernorm,pre_ff_layernorm gate=feed_forward.gate_proj up=feed_forward.up_proj down=feed_forward.down_proj" +
 			" mamba=mamba router=feed_forward.router experts=feed_forward.experts e_gate=gate_proj e_up=up_proj e_down=down_proj",
@@ -49,7 +49,7 @@ func hybridFamilies() []family {
 			" mtp=mtp.layers delta=linear_attn router=mlp.gate experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj shared=mlp.shared_expert shared_mix=mlp.shared_expert_gate",
 			offset: true, delta: &deltaRow{split: true, float32: true}, attn: attention{bias: "attention_bias", outBias: "attention_bias",
 				qkNorm: perHead, gate: "attn_output_gate=true"}, experts: &experts{fused: true, outFirst: true},
-			predict: &predictor{key: "mtp_num_hidden_layers", shared: []piece{
+			predict: &predictor{key: "mtp_num_hidden_layers", shared: []*piece{
 				{name: "mtp.fc", role: model.RoleProjector, class: linearSpared, shape: "hidden 2*hidden"},
 				norming(model.RoleNorm, "mtp.pre_fc_norm_embedding", "hidden", ""),
 				norming(model.RoleNorm, "mtp.pre_fc_norm_hidden", "hidden", ""),

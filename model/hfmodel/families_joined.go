@@ -6,7 +6,7 @@ import "floodmark/model"
 func joinedFamilies() []family {
 	return []family{
 		{types: "mllama", classes: "Mllama", parts: []part{text("mllama_text_model", "language_model."),
-			seen("mllama_vision_model", "vision_model.")}, around: []piece{
+			seen("mllama_vision_model", "vision_model.")}, around: []*piece{
 			project("multi_modal_projector", "text.hidden", "vision.vision_output_dim", "yes"),
 		}},
 		{types: "mllama_text_model", stacks: []*stack{{names: llamaNames + " crossing=cross_attn", vocabExtra: 8, crossing: true}},
@@ -21,12 +21,12 @@ func joinedFamilies() []family {
 			stacks: []*stack{{names: blockNames + " gate=mlp.gate_proj up=mlp.up_proj down=mlp.down_proj final=post_layernorm",
 				kind: model.Vision,
 				attn: attention{bias: "attention_bias"}, ffn: dense{key: "out_hidden_size"},
-				before: []piece{
+				before: []*piece{
 					patch("patch_embed.proj", "hidden in_channels temporal_patch_size patch_size patch_size", "yes"),
 					table(model.RolePositionEmbedding, "embeddings.position_embedding", "patches", "hidden"),
 					norming(model.RoleNorm, "post_conv_layernorm", "hidden", ""),
 				},
-				after: []piece{
+				after: []*piece{
 					{name: "downsample", role: model.RoleProjector, class: convolution,
 						shape: "out_hidden_size hidden spatial_merge_size spatial_merge_size", bias: "yes"},
 					project("merger.proj", "out_hidden_size", "out_hidden_size", ""),
@@ -42,7 +42,7 @@ func furtherJoinedFamilies() []family {
 	const clipL = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 image_size=336 patch_size=14"
 	return []family{
 		{types: "kimi_k25", classes: "KimiK25", parts: []part{text("deepseek_v3", "language_model."),
-			towerOf("moonvit_3d", "vision_tower.")}, around: []piece{
+			towerOf("moonvit_3d", "vision_tower.")}, around: []*piece{
 			norming(model.RoleProjector, "mm_projector.pre_norm", "vision.mm_hidden_size", "yes"),
 			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
@@ -56,7 +56,7 @@ func furtherJoinedFamilies() []family {
 				defaults: "vision_use_head=false"},
 		}, expects: "version=4.0 query_num=64 drop_vision_last_layer=false",
 			ignores: "image_size patch_size vision_batch_size slice_config.patch_size slice_config.max_slice_nums slice_config.scale_resolution",
-			around: []piece{
+			around: []*piece{
 				bare(model.RoleProjector, "resampler.query", "query_num text.hidden"),
 				bare(model.RoleProjector, "resampler.proj", "text.hidden text.hidden"),
 				project("resampler.kv_proj", "text.hidden", "vision.hidden", ""),
@@ -68,13 +68,13 @@ func furtherJoinedFamilies() []family {
 				norming(model.RoleProjector, "resampler.ln_post", "text.hidden", "yes"),
 			}},
 		{types: "qwen2_audio", classes: "Qwen2Audio", parts: []part{text("qwen2", "language_model."), {name: "audio", key: "audio_config",
-			prefix: "audio_tower.", of: "qwen2_audio_encoder", use: "Model"}}, around: []piece{
+			prefix: "audio_tower.", of: "qwen2_audio_encoder", use: "Model"}}, around: []*piece{
 			project("multi_modal_projector.linear", "text.hidden", "audio.hidden", "yes"),
 		}},
 		{types: "phi3_v", classes: "Phi3V", parts: []part{text("phi3", ""),
 			{name: "vision", key: "img_processor", prefix: "model.vision_embed_tokens.img_processor.", of: "clip_vision_model", fixed: true,
 				use: "Model", defaults: clipL}},
-			ignores: "img_processor.num_img_tokens img_processor.image_dim_out", around: []piece{
+			ignores: "img_processor.num_img_tokens img_processor.image_dim_out", around: []*piece{
 				bare(model.RoleProjector, "model.vision_embed_tokens.glb_GN", "1 1 4*vision.hidden"),
 				bare(model.RoleProjector, "model.vision_embed_tokens.sub_GN", "1 1 1 4*vision.hidden"),
 				project("model.vision_embed_tokens.img_projection.0", "text.hidden", "4*vision.hidden", "yes"),
@@ -82,7 +82,7 @@ func furtherJoinedFamilies() []family {
 			}},
 		{types: "clip", classes: "CLIP", parts: []part{
 			{name: "text", key: "text_config", of: "clip_text_model", use: "Model"}, seen("clip_vision_model", ""),
-		}, around: []piece{
+		}, around: []*piece{
 			project("text_projection", "projection_dim", "text.hidden", ""),
 			project("visual_projection", "projection_dim", "vision.hidden", ""), bare(model.RoleOther, "logit_scale", ""),
 		}, defaults: "projection_dim=512"},
@@ -95,14 +95,14 @@ func furtherJoinedFamilies() []family {
 func clipText() *stack {
 	k := tower("embed=text_model.embeddings.token_embedding layers=text_model.encoder.layers norms=layer_norm1,layer_norm2 final=text_model.final_layer_norm"+
 		" q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2",
-		[]piece{table(model.RolePositionEmbedding, "text_model.embeddings.position_embedding", "positions", "hidden")}, nil)
+		[]*piece{table(model.RolePositionEmbedding, "text_model.embeddings.position_embedding", "positions", "hidden")}, nil)
 	k.kind = model.Encoder
 	return k
 }
 
 // moonvit is Kimi-VL's tower over patches of any resolution.
 func moonvit() *stack {
-	return tower("layers=encoder.blocks norms=norm0,norm1 qkv=wqkv o=wo up=mlp.fc0 down=mlp.fc1 final=encoder.final_layernorm", []piece{
+	return tower("layers=encoder.blocks norms=norm0,norm1 qkv=wqkv o=wo up=mlp.fc0 down=mlp.fc1 final=encoder.final_layernorm", []*piece{
 		patch("patch_embed.proj", "hidden 3 patch_size patch_size", "yes"),
 		{name: "patch_embed.pos_emb", role: model.RolePositionEmbedding, shape: "init_pos_emb_height init_pos_emb_width hidden"},
 	}, nil)
@@ -113,7 +113,7 @@ func moonvit() *stack {
 // models/mllama/modeling_mllama.py).
 func mllamaVision() []*stack {
 	layers := names("norms=input_layernorm,post_attention_layernorm q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.o_proj up=mlp.fc1 down=mlp.fc2")
-	local := tower(layers+" layers=transformer.layers", []piece{
+	local := tower(layers+" layers=transformer.layers", []*piece{
 		bare(model.RolePatchEmbedding, "class_embedding", "hidden"),
 		patch("patch_embedding", "hidden num_channels patch_size patch_size", ""),
 		bare(model.RolePositionEmbedding, "gated_positional_embedding.gate", "1"),
@@ -127,7 +127,7 @@ func mllamaVision() []*stack {
 	}, nil)
 	global := tower(layers+" layers=global_transformer.layers", nil, nil)
 	global.rename = map[string]string{keyLayers: "num_global_layers"}
-	global.layer = []piece{bare(model.RoleOther, "gate_attn", "1"), bare(model.RoleOther, "gate_ffn", "1")}
+	global.layer = []*piece{bare(model.RoleOther, "gate_attn", "1"), bare(model.RoleOther, "gate_ffn", "1")}
 	local.attn, global.attn = attention{}, attention{}
 	return []*stack{local, global}
 }

@@ -7,7 +7,7 @@ import "floodmark/model"
 // (arXiv:2607.24653; the names are those of its checkpoint).
 func kimiFamilies() []family {
 	const gated = "routed_expert_hidden_size"
-	residuals := []piece{
+	residuals := []*piece{
 		norming(model.RoleOther, "self_attention_res_norm", "hidden", ""), {name: "self_attention_res_proj", role: model.RoleOther, shape: "1 hidden"},
 		norming(model.RoleOther, "mlp_res_norm", "hidden", ""), {name: "mlp_res_proj", role: model.RoleOther, shape: "1 hidden"},
 	}
@@ -19,10 +19,10 @@ func kimiFamilies() []family {
 				latent:  &latent{gate: "mla_use_output_gate"},
 				delta:   &deltaRow{channelwise: true, fullGate: "linear_attn_config.use_full_rank_gate", convolved32: true, decays: 128},
 				experts: &experts{correction: "yes", float32: true}, layer: residuals,
-				after: []piece{
+				after: []*piece{
 					norming(model.RoleOther, "model.output_attn_res_norm", "hidden", ""), {name: "model.output_attn_res_proj", role: model.RoleOther, shape: "1 hidden"},
 				}}}},
-		{types: "kimi_k3", classes: "KimiK3", parts: []part{text("kimi_linear", "language_model."), towerOf("moonvit_rms", "vision_tower.")}, around: []piece{
+		{types: "kimi_k3", classes: "KimiK3", parts: []part{text("kimi_linear", "language_model."), towerOf("moonvit_rms", "vision_tower.")}, around: []*piece{
 			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1",
 				"vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", ""),
 			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", ""),
@@ -33,7 +33,7 @@ func kimiFamilies() []family {
 			kind:  model.Vision, noRotary: true, derive: map[string]string{"vt_head_dim": "qkv_hidden_size/vt_num_attention_heads"},
 			rename: map[string]string{keyHidden: "vt_hidden_size", keyHeads: "vt_num_attention_heads", keyLayers: "vt_num_hidden_layers", keyFFN: "vt_intermediate_size", keyHeadDim: "vt_head_dim"},
 			attn:   attentionBias("attn_bias"), ffn: dense{plain: true, bias: "linear_bias"},
-			before: []piece{
+			before: []*piece{
 				patch("patch_embed.proj", "hidden 3 patch_size patch_size", "patch_embed_proj_bias"),
 				{name: "patch_embed.pos_emb", role: model.RolePositionEmbedding, shape: "init_pos_emb_height init_pos_emb_width hidden"},
 			}}}},

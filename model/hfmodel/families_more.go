@@ -14,11 +14,11 @@ func moreEncoders() []family {
 	distil.names = "embed=embeddings.word_embeddings layers=transformer.layer norms=sa_layer_norm,output_layer_norm" +
 		" q=attention.q_lin k=attention.k_lin v=attention.v_lin o=attention.out_lin up=ffn.lin1 down=ffn.lin2"
 	distil.text.Activation = "relu"
-	distil.before = []piece{
+	distil.before = []*piece{
 		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
 		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
 	}
-	distil.heads = map[string][]piece{
+	distil.heads = map[string][]*piece{
 		"ForMaskedLM": {
 			lin(model.RoleHead, "vocab_transform", "hidden", "hidden", "yes"), norming(model.RoleNorm, "vocab_layer_norm", "hidden", "yes"),
 			bare(model.RoleHeadBias, "vocab_projector.bias", "vocab"),
@@ -28,11 +28,11 @@ func moreEncoders() []family {
 	}
 	electra.names, electra.before = bertNames, bertEmbeddings("embedding_size")
 	electra.before = append(electra.before, lin(model.RoleOther, "embeddings_project", "hidden", "embedding_size", "yes"))
-	generator := []piece{
+	generator := []*piece{
 		norming(model.RoleNorm, "generator_predictions.LayerNorm", "embedding_size", "yes"),
 		lin(model.RoleHead, "generator_predictions.dense", "embedding_size", "hidden", "yes"), bare(model.RoleHeadBias, "generator_lm_head.bias", "vocab"),
 	}
-	electra.heads = map[string][]piece{
+	electra.heads = map[string][]*piece{
 		"ForMaskedLM": generator, "ForCausalLM": generator,
 		"ForSequenceClassification": {lin(model.RoleClassifier, "classifier.dense", "hidden", "hidden", "yes"), classifier("classifier.out_proj", "labels")},
 		"ForTokenClassification":    {classifier("classifier", "labels")}, "ForQuestionAnswering": {classifier("qa_outputs", "2")},
@@ -40,12 +40,12 @@ func moreEncoders() []family {
 	}
 	mpnet.names = bertNames +
 		" norms=attention.LayerNorm,output.LayerNorm q=attention.attn.q k=attention.attn.k v=attention.attn.v o=attention.attn.o"
-	mpnet.before = []piece{
+	mpnet.before = []*piece{
 		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
 		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),
 	}
-	mpnet.after = []piece{table(model.RoleRelativeBias, "encoder.relative_attention_bias", "relative_attention_num_buckets", "heads")}
-	mpnet.heads = map[string][]piece{"Model": {pooler("pooler.dense")},
+	mpnet.after = []*piece{table(model.RoleRelativeBias, "encoder.relative_attention_bias", "relative_attention_num_buckets", "heads")}
+	mpnet.heads = map[string][]*piece{"Model": {pooler("pooler.dense")},
 		"ForMaskedLM": {
 			lin(model.RoleHead, "lm_head.dense", "hidden", "hidden", "yes"), norming(model.RoleNorm, "lm_head.layer_norm", "hidden", "yes"),
 			bare(model.RoleHeadBias, "lm_head.bias", "vocab"),
@@ -78,20 +78,20 @@ func swin() []*stack {
 			derive: map[string]string{"stage_width": width},
 			rename: map[string]string{keyHidden: "stage_width", keyLayers: "depths@" + n, keyHeads: "num_heads@" + n, keyFFN: "stage_ffn"},
 			attn:   attention{bias: "qkv_bias=true", outBias: "yes"}, ffn: dense{plain: true, bias: "yes", times: 4},
-			layer: []piece{
+			layer: []*piece{
 				table(model.RoleRelativeBias, "attention.self.relative_position_bias_table", "4*window_size^2-4*window_size+1", "heads"),
 				positions("attention.self.relative_position_index", "window_size^2 window_size^2"),
 			}}
 		if i == 0 {
-			k.before = []piece{patch("embeddings.patch_embeddings.projection", "embed_dim num_channels patch_size patch_size", "yes"),
+			k.before = []*piece{patch("embeddings.patch_embeddings.projection", "embed_dim num_channels patch_size patch_size", "yes"),
 				norming(model.RoleNorm, "embeddings.norm", "embed_dim", "yes")}
 		}
 		if i < 3 {
-			k.after = []piece{lin(model.RoleOther, at+".downsample.reduction", "2*hidden", "4*hidden", ""),
+			k.after = []*piece{lin(model.RoleOther, at+".downsample.reduction", "2*hidden", "4*hidden", ""),
 				norming(model.RoleNorm, at+".downsample.norm", "4*hidden", "yes")}
 		} else {
-			k.after = []piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")}
-			k.heads = map[string][]piece{"ForImageClassification": {classifier("classifier", "labels")}}
+			k.after = []*piece{norming(model.RoleFinalNorm, "layernorm", "hidden", "yes")}
+			k.heads = map[string][]*piece{"ForImageClassification": {classifier("classifier", "labels")}}
 		}
 		stages = append(stages, k)
 	}
@@ -114,7 +114,7 @@ func moreDecoders() []family {
 			stacks: []*stack{{names: llamaNames + qwenExperts + " shared=mlp.shared_expert correction=mlp.gate.e_score_correction_bias",
 				attn:    attention{bias: "attention_bias", outBias: "attention_bias", qkNorm: perHead},
 				experts: &experts{correction: "yes", float32: true},
-				layer: []piece{
+				layer: []*piece{
 					only("gating~head", lin(model.RoleAttentionGate, "self_attn.g_proj", "heads", "hidden", "")),
 					only("gating~element", lin(model.RoleAttentionGate, "self_attn.g_proj", "heads*head_dim", "hidden", "")),
 				}}}},
@@ -131,7 +131,7 @@ func moreDecoders() []family {
 				" mamba=mamba up= down= gate= router=block_sparse_moe.router.layer experts=block_sparse_moe e_gate_up=input_linear.weight e_down=output_linear.weight",
 			attn: attentionBias("attention_bias"), mamba: &mambaRow{version: 2, bias: "mamba_proj_bias"}, experts: &experts{fused: true,
 				outFirst: true},
-			layer: []piece{lin(model.RoleSharedExpertUp, "shared_mlp.input_linear", "2*shared_intermediate_size", "hidden", ""),
+			layer: []*piece{lin(model.RoleSharedExpertUp, "shared_mlp.input_linear", "2*shared_intermediate_size", "hidden", ""),
 				lin(model.RoleSharedExpertDown, "shared_mlp.output_linear", "hidden", "shared_intermediate_size", "")}}},
 			rename:  map[string]string{keyMHeads: "mamba_n_heads", keyMDim: "mamba_d_head"},
 			ignores: "mamba_expand mamba_chunk_size intermediate_size"},
@@ -149,15 +149,15 @@ func moreJoined() []family {
 			{name: "text", key: "text_config", prefix: "model.text_model.", of: "llama", bare: true},
 			seen("idefics3_vision", "model.vision_model."),
 		}, defaults: "scale_factor=2",
-			around: []piece{project("model.connector.modality_projection.proj", "text.hidden", "vision.hidden*scale_factor^2", "")}},
+			around: []*piece{project("model.connector.modality_projection.proj", "text.hidden", "vision.hidden*scale_factor^2", "")}},
 		{types: "idefics3_vision smolvlm_vision",
 			defaults: "hidden_size=1152 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=16 num_channels=3 image_size=224 patch_size=32",
-			stacks: []*stack{tower("layers=encoder.layers norms=layer_norm1,layer_norm2 q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2", []piece{
+			stacks: []*stack{tower("layers=encoder.layers norms=layer_norm1,layer_norm2 q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2", []*piece{
 				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
 				table(model.RolePositionEmbedding, "embeddings.position_embedding", "patches", "hidden"),
-			}, []piece{norming(model.RoleFinalNorm, "post_layernorm", "hidden", "yes")})}},
+			}, []*piece{norming(model.RoleFinalNorm, "post_layernorm", "hidden", "yes")})}},
 		{types: "kimi_vl", classes: "KimiVL", parts: []part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")},
-			around: []piece{
+			around: []*piece{
 				norming(model.RoleProjector, "multi_modal_projector.pre_norm", "vision.hidden", "yes"),
 				project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 				project("multi_modal_projector.linear_2", "text.hidden", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
@@ -172,8 +172,8 @@ func moreJoined() []family {
 func minimaxM3Families() []family {
 	const at = "sparse_attention_config."
 	const compression = "img_token_compression_config.spatial_merge_size img_token_compression_config.temporal_patch_size"
-	indexer := func(when flag, heads, width string) []piece {
-		return []piece{
+	indexer := func(when flag, heads, width string) []*piece {
+		return []*piece{
 			only(when, lin(model.RoleIndexer, "self_attn.index_q_proj", heads+"*"+width, "hidden", "")),
 			only(when, lin(model.RoleIndexer, "self_attn.index_k_proj", width, "hidden", "")),
 			only(when, norming(model.RoleIndexer, "self_attn.index_q_norm", width, "")), only(when, norming(model.RoleIndexer, "self_attn.index_k_norm", width, "")),
@@ -191,12 +191,12 @@ func minimaxM3Families() []family {
 		{types: "minimax_m3_vl", classes: "MiniMaxM3Sparse", when: "text_config.hidden_size", parts: []part{
 			text("minimax_m3", "language_model."), towerOf("minimax_m3_vl_vision", "vision_tower."),
 		}, ignores: "multimodal_projector_bias vision_feature_layer " + compression,
-			defaults: "merged_hidden_size=24576 projector_hidden_size=6144", around: []piece{
+			defaults: "merged_hidden_size=24576 projector_hidden_size=6144", around: []*piece{
 				project("multi_modal_projector.linear_1", "projector_hidden_size", "vision.hidden", "yes"), project("multi_modal_projector.linear_2", "text.hidden", "projector_hidden_size", "yes"),
 				project("patch_merge_mlp.linear_1", "projector_hidden_size", "merged_hidden_size", "yes"), project("patch_merge_mlp.linear_2", "text.hidden", "projector_hidden_size", "yes"),
 			}},
 		{types: "minimax_m3_vl_vision", defaults: "temporal_patch_size=2 num_channels=3", ignores: "vocab_size image_size spatial_merge_size projection_dim vision_segment_max_frames " + compression,
 			stacks: []*stack{tower("layers=layers norms=layer_norm1,layer_norm2 q=self_attn.q_proj k=self_attn.k_proj v=self_attn.v_proj o=self_attn.out_proj up=mlp.fc1 down=mlp.fc2",
-				[]piece{patch("embeddings.proj", "hidden num_channels temporal_patch_size patch_size patch_size", ""), norming(model.RoleNorm, "pre_layrnorm", "hidden", "yes")}, nil)}},
+				[]*piece{patch("embeddings.proj", "hidden num_channels temporal_patch_size patch_size patch_size", ""), norming(model.RoleNorm, "pre_layrnorm", "hidden", "yes")}, nil)}},
 	}
 }

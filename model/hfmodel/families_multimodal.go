@@ -29,29 +29,29 @@ func towerOf(of, prefix string) part {
 func multimodalFamilies() []family {
 	return []family{
 		{types: "llava", classes: "Llava", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")},
-			around: []piece{
+			around: []*piece{
 				project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 				project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 			}},
 		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{text("llama", "language_model."),
-			seen("clip_vision_model", "vision_tower.")}, around: []piece{
+			seen("clip_vision_model", "vision_tower.")}, around: []*piece{
 			bare(model.RoleProjector, "image_newline", "text.hidden"),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 		}},
 		{types: "mistral3", classes: "Mistral3 LightOnOCR", parts: []part{text("mistral", "language_model."),
-			seen("pixtral", "vision_tower.")}, around: []piece{
+			seen("pixtral", "vision_tower.")}, around: []*piece{
 			norming(model.RoleProjector, "multi_modal_projector.norm", "vision.hidden", ""),
 			project("multi_modal_projector.patch_merger.merging_layer", "vision.hidden", "vision.hidden*spatial_merge_size^2", ""),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias"),
 		}, defaults: "spatial_merge_size=2"},
 		{types: "paligemma", classes: "PaliGemma", parts: []part{text("gemma", "language_model."),
-			seen("siglip_vision_model", "vision_tower.")}, around: []piece{
+			seen("siglip_vision_model", "vision_tower.")}, around: []*piece{
 			project("multi_modal_projector.linear", "vision.projection_dim", "vision.hidden", "yes"),
 		}},
 		{types: "gemma3", classes: "Gemma3", parts: []part{text("gemma3_text", "language_model."),
-			seen("siglip_vision_model", "vision_tower.")}, around: []piece{
+			seen("siglip_vision_model", "vision_tower.")}, around: []*piece{
 			bare(model.RoleProjector, "multi_modal_projector.mm_input_projection_weight", "vision.hidden text.hidden"),
 			norming(model.RoleProjector, "multi_modal_projector.mm_soft_emb_norm", "vision.hidden", ""),
 		}},
@@ -71,14 +71,14 @@ func customFamilies() []family {
 	return []family{
 		{types: "internvl_chat", classes: "InternVL InternVLChat", expects: "downsample_ratio=0.5", parts: []part{
 			{name: "text", key: "llm_config", prefix: "language_model.", use: "ForCausalLM", untied: true},
-			seen("intern_vit_6b", "vision_model.")}, around: []piece{
+			seen("intern_vit_6b", "vision_model.")}, around: []*piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*4", "yes"),
 			project("mlp1.1", "text.hidden", "vision.hidden*4", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
 		}},
 		{types: "locateanything", classes: "LocateAnything", expects: "mlp_connector_layers=2", parts: []part{
 			{name: "text", key: "text_config", prefix: "language_model.", of: "qwen2", use: "ForCausalLM", untied: true},
-			seen("moonvit", "vision_model.")}, around: []piece{
+			seen("moonvit", "vision_model.")}, around: []*piece{
 			norming(model.RoleProjector, "mlp1.0", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 			project("mlp1.1", "text.hidden", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
 			project("mlp1.3", "text.hidden", "text.hidden", "yes"),
@@ -89,14 +89,14 @@ func customFamilies() []family {
 				{name: "sam", key: "vision_config.width.sam_vit_b", prefix: "model.sam_model.", of: "sam_vit", fixed: true, use: "Model"},
 				{name: "clip", key: "vision_config.width.clip-l-14-224", prefix: "model.vision_model.", of: "clip_fused", fixed: true,
 					use: "Model"},
-			}, around: []piece{
+			}, around: []*piece{
 				project("model.projector.layers", "projector_config.n_embed", "projector_config.input_dim", "yes"),
 				bare(model.RoleProjector, "model.image_newline", "text.hidden"),
 				bare(model.RoleProjector, "model.view_seperator", "text.hidden"),
 			}},
 		logics(),
 		{types: "llama4", classes: "Llama4", parts: []part{text("llama4_text", "language_model."),
-			seen("llama4_vision_model", "vision_model.")}, around: []piece{
+			seen("llama4_vision_model", "vision_model.")}, around: []*piece{
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.vision_output_dim", ""),
 		}},
 	}
@@ -114,7 +114,7 @@ func logics() family {
 				fewer: 1, defaults: "vision_use_head=false"},
 			text("qwen3", ""),
 		},
-		around: []piece{
+		around: []*piece{
 			project("model.mm_projector.0", "text.hidden", "siglip.hidden+convnext.stage3_width", "yes"),
 			project("model.mm_projector.2", "text.hidden", "text.hidden", "yes"),
 			bare(model.RoleProjector, "model.image_newline", "text.hidden"),

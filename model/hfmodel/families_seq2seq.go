@@ -14,17 +14,17 @@ func seq2seqFamilies() []family {
 	}
 	bartEncoder, bartDecoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers", encoder), side(model.Decoder, bartCross+" embed=model.decoder.embed_tokens layers=model.decoder.layers head=lm_head", decoder)
 	bartEncoder.notFor = "ForCausalLM"
-	bartEncoder.before = []piece{
+	bartEncoder.before = []*piece{
 		table(model.RolePositionEmbedding, "model.encoder.embed_positions", "positions+2", "hidden"),
 		norming(model.RoleNorm, "model.encoder.layernorm_embedding", "hidden", "yes"),
 	}
 	bartDecoder.shared, bartDecoder.tied = true, true
-	bartDecoder.before = []piece{
+	bartDecoder.before = []*piece{
 		table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden"),
 		norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes"),
 		only("is_encoder_decoder=true", bare(model.RoleBuffer, "final_logits_bias", "1 vocab")),
 	}
-	bartDecoder.heads = map[string][]piece{"ForSequenceClassification": classification()}
+	bartDecoder.heads = map[string][]*piece{"ForSequenceClassification": classification()}
 	m2mEncoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers final=model.encoder.layer_norm", encoder)
 	m2mDecoder := side(model.Decoder, bartCross+" layers=model.decoder.layers final=model.decoder.layer_norm head=lm_head", decoder)
 	m2mDecoder.shared, m2mDecoder.tied, m2mEncoder.residual, m2mDecoder.residual = true, true, model.PreNorm, model.PreNorm
@@ -43,7 +43,7 @@ func seq2seqFamilies() []family {
 				rename: decoder,
 				norm:   model.LayerNorm, normBias: "yes", residual: model.PostNorm, noRotary: true, attn: attentionBias("yes"),
 				ffn: dense{plain: true, bias: "yes"},
-				before: []piece{
+				before: []*piece{
 					only("use_learned_position_embeddings",
 						table(model.RolePositionEmbedding, "model.decoder.embed_positions", "positions+2", "hidden")),
 					only("layernorm_embedding", norming(model.RoleNorm, "model.decoder.layernorm_embedding", "hidden", "yes")),
@@ -77,17 +77,17 @@ func t5Family(types, classes string, everyLayer bool) family {
 func t5(kind model.StackKind, side string, n names, keys map[string]string) *stack {
 	k := &stack{names: t5Names + " final=" + names(side) + ".final_layer_norm" + n, kind: kind, rename: keys, noRotary: true, tied: true,
 		ffn:   dense{plain: true, gated: "feed_forward_proj~gated"},
-		first: []piece{table(model.RoleRelativeBias, "layer.0.SelfAttention.relative_attention_bias", "relative_attention_num_buckets", "heads")}}
+		first: []*piece{table(model.RoleRelativeBias, "layer.0.SelfAttention.relative_attention_bias", "relative_attention_num_buckets", "heads")}}
 	if kind == model.Decoder {
 		k.shared, k.notFor = true, "EncoderModel"
-		k.heads = map[string][]piece{"ForSequenceClassification": classification()}
+		k.heads = map[string][]*piece{"ForSequenceClassification": classification()}
 	}
 	return k
 }
 
 // classification is the head by which BART and T5 classify.
-func classification() []piece {
-	return []piece{lin(model.RoleClassifier, "classification_head.dense", "hidden", "hidden", "yes"), classifier("classification_head.out_proj", "labels")}
+func classification() []*piece {
+	return []*piece{lin(model.RoleClassifier, "classification_head.dense", "hidden", "hidden", "yes"), classifier("classification_head.out_proj", "labels")}
 }
 
 // whisperEncoder is Whisper's encoder as other models carry it.
@@ -98,8 +98,8 @@ func whisperEncoder(side func(model.StackKind, names, map[string]string) *stack,
 }
 
 // melPieces is the two convolutions over a mel spectrogram, and positions.
-func melPieces(at string) []piece {
-	return []piece{
+func melPieces(at string) []*piece {
+	return []*piece{
 		{name: at + "conv1", role: model.RolePatchEmbedding, class: convolution, shape: "hidden num_mel_bins 3", bias: "yes"},
 		{name: at + "conv2", role: model.RolePatchEmbedding, class: convolution, shape: "hidden hidden 3", bias: "yes"},
 		table(model.RolePositionEmbedding, at+"embed_positions", "max_source_positions", "hidden"),
@@ -113,6 +113,6 @@ func whisper(side func(model.StackKind, names, map[string]string) *stack, encode
 	in.attn.keyless, out.attn.keyless = true, true
 	in.residual, out.residual, out.tied = model.PreNorm, model.PreNorm, true
 	in.before = melPieces("model.encoder.")
-	out.before = []piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}
+	out.before = []*piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}
 	return family{types: "whisper", classes: "Whisper", ignores: "num_hidden_layers classifier_proj_size median_filter_width", stacks: []*stack{in, out}}
 }

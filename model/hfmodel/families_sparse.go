@@ -10,8 +10,8 @@ const (
 
 // nextToken is what joins the hidden state with the embedding of the next
 // token in DeepSeek-V3's prediction layers (arXiv:2412.19437, section 2.2).
-func nextToken() []piece {
-	return []piece{
+func nextToken() []*piece {
+	return []*piece{
 		norming(model.RoleNorm, "enorm", "hidden", ""), norming(model.RoleNorm, "hnorm", "hidden", ""),
 		{name: "eh_proj", role: model.RoleProjector, class: linearSpared, shape: "hidden 2*hidden"},
 		norming(model.RoleFinalNorm, "shared_head.norm", "hidden", ""),

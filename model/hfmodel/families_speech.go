@@ -51,7 +51,7 @@ func wav2vec2() *stack {
 		bare(model.RolePositionEmbedding, "encoder.pos_conv_embed.conv.weight_v", "hidden hidden/num_conv_pos_embedding_groups num_conv_pos_embeddings"),
 		bare(model.RolePositionEmbedding, "encoder.pos_conv_embed.conv.bias", "hidden"),
 		norming(model.RoleNorm, "encoder.layer_norm", "hidden", "yes"))
-	k.heads = map[string][]piece{
+	k.heads = map[string][]*piece{
 		"ForCTC":                    {lin(model.RoleHead, "lm_head", "vocab", "hidden", "yes")},
 		"ForSequenceClassification": {project("projector", "classifier_proj_size", "hidden", "yes"), lin(model.RoleClassifier, "classifier", "labels", "classifier_proj_size", "yes")},
 		"ForPreTraining": {
@@ -71,7 +71,7 @@ func yolos() *stack {
 		bare(model.RolePatchEmbedding, "embeddings.detection_tokens", "1 num_detection_tokens hidden"),
 		bare(model.RolePositionEmbedding, "embeddings.position_embeddings", "1 "+seen+" hidden"),
 		only("use_mid_position_embeddings", bare(model.RolePositionEmbedding, "encoder.mid_position_embeddings", "layers-1 1 "+seen+" hidden")))
-	k.heads = map[string][]piece{"Model": {pooler("pooler.dense")}, "ForObjectDetection": {
+	k.heads = map[string][]*piece{"Model": {pooler("pooler.dense")}, "ForObjectDetection": {
 		pooler("class_labels_classifier.layers.0"), pooler("class_labels_classifier.layers.1"), classifier("class_labels_classifier.layers.2", "labels+1"),
 		pooler("bbox_predictor.layers.0"), pooler("bbox_predictor.layers.1"), classifier("bbox_predictor.layers.2", "4"),
 	}}

@@ -38,7 +38,7 @@ type family struct {
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
 	stacks   []*stack // over the configuration itself
 	parts    []part   // over nested objects
-	around   []piece  // modules between the parts, such as projectors
+	around   []*piece // modules between the parts, such as projectors
 }
 
 // part is a nested object that describes a model of its own.
@@ -83,19 +83,19 @@ type stack struct {
 	conv1D      bool   // linear layers are stored [in, out], as GPT-2's
 	sparseWord  string // what layer_types calls full attention over chosen positions
 	usual       mixing // of layers of which the configuration says nothing; "" is full attention
-	before      []piece
-	layer       []piece // further tensors of every layer
-	first       []piece // further tensors of the first layer
-	last        []piece // further tensors of the last layer
-	butLast     []piece // and of every layer but the last
-	after       []piece
-	heads       map[string][]piece // by what the class is used for, instead of a head over the vocabulary
-	repeated    string             // key: how many of the layers have weights, which the others use again
-	notFor      string             // a use of the class that leaves the stack out
-	vocabExtra  int64              // rows of the token embedding beyond the vocabulary
-	chunks      bool               // layers with rotary positions attend within chunks
-	crossing    bool               // some layers attend to another stack instead of their own
-	shared      bool               // the token embedding is that of an earlier stack
+	before      []*piece
+	layer       []*piece // further tensors of every layer
+	first       []*piece // further tensors of the first layer
+	last        []*piece // further tensors of the last layer
+	butLast     []*piece // and of every layer but the last
+	after       []*piece
+	heads       map[string][]*piece // by what the class is used for, instead of a head over the vocabulary
+	repeated    string              // key: how many of the layers have weights, which the others use again
+	notFor      string              // a use of the class that leaves the stack out
+	vocabExtra  int64               // rows of the token embedding beyond the vocabulary
+	chunks      bool                // layers with rotary positions attend within chunks
+	crossing    bool                // some layers attend to another stack instead of their own
+	shared      bool                // the token embedding is that of an earlier stack
 	attn        attention
 	latent      *latent
 	mamba       *mambaRow

@@ -29,39 +29,39 @@ func biasOf(r model.Role) model.Role {
 
 // The short forms in which rows write pieces.
 
-func lin(role model.Role, name, out, in string, bias flag) piece {
-	return piece{name: name, role: role, class: linear, shape: out + " " + in, bias: bias}
+func lin(role model.Role, name, out, in string, bias flag) *piece {
+	return &piece{name: name, role: role, class: linear, shape: out + " " + in, bias: bias}
 }
 
-func project(name, out, in string, bias flag) piece {
+func project(name, out, in string, bias flag) *piece {
 	return lin(model.RoleProjector, name, out, in, bias)
 }
 
-func table(role model.Role, name, rows, width string) piece {
-	return piece{name: name, role: role, class: embedding, shape: rows + " " + width}
+func table(role model.Role, name, rows, width string) *piece {
+	return &piece{name: name, role: role, class: embedding, shape: rows + " " + width}
 }
 
-func bare(role model.Role, name, shape string) piece {
-	return piece{name: name, role: role, class: parameter, shape: shape, bare: true}
+func bare(role model.Role, name, shape string) *piece {
+	return &piece{name: name, role: role, class: parameter, shape: shape, bare: true}
 }
 
-func patch(name, shape string, bias flag) piece {
-	return piece{name: name, role: model.RolePatchEmbedding, class: convolution, shape: shape, bias: bias}
+func patch(name, shape string, bias flag) *piece {
+	return &piece{name: name, role: model.RolePatchEmbedding, class: convolution, shape: shape, bias: bias}
 }
 
-func norming(role model.Role, name, width string, bias flag) piece {
-	return piece{name: name, role: role, class: parameter, shape: width, bias: bias}
+func norming(role model.Role, name, width string, bias flag) *piece {
+	return &piece{name: name, role: role, class: parameter, shape: width, bias: bias}
 }
 
 // only makes a piece depend on a switch.
-func only(when flag, p piece) piece {
+func only(when flag, p *piece) *piece {
 	p.when = when
 	return p
 }
 
 // rotaryBuffer is the table of inverse frequencies, in 32 bits, that older
 // code saves with every layer.
-func rotaryBuffer(name, shape string) piece {
+func rotaryBuffer(name, shape string) *piece {
 	p := bare(model.RoleBuffer, name, shape)
 	p.f32 = true
 	return p

@@ -11,11 +11,11 @@ import (
 // last that a checkpoint stores and num_hidden_layers does not count. Its
 // names are those of the layers, continued, or those under the slot mtp.
 type predictor struct {
-	key    string  // how many there are
-	joint  []piece // what joins the hidden state with the next token's embedding
-	shared []piece // once for all of them
-	copies bool    // embedding and head are stored again
-	unsure bool    // releases of one configuration differ in whether they are
+	key    string   // how many there are
+	joint  []*piece // what joins the hidden state with the next token's embedding
+	shared []*piece // once for all of them
+	copies bool     // embedding and head are stored again
+	unsure bool     // releases of one configuration differ in whether they are
 }
 
 // predict builds the layers of multi-token prediction.
