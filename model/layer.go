@@ -51,6 +51,7 @@ type Attention struct {
 	SoftCap             float64 // attention logits are squashed to ±SoftCap; 0 for no
 	RotaryCut           bool    // the class cuts heads into what it turns and a rest, even where nothing rests
 	QueryScaled         bool    // the class scales the query itself, not the logits
+	RotaryHalves        bool    // the class turns the halves of a head apart, by tables of half its width
 }
 
 // LatentAttention is multi-head latent attention (MLA): what is cached per
@@ -136,6 +137,9 @@ type Experts struct {
 	SharedWidth int // intermediate size of all shared experts together
 	SharedGate  bool
 	RouterBias  bool
+	// Alternating says that gate and up alternate in one projection, that both are
+	// clamped, and that shares are a softmax over the chosen experts alone.
+	Alternating bool
 	// Latent is the width to which the residual stream is projected before the
 	// routed experts; 0 where they read it as it is.
 	Latent int
@@ -157,6 +161,8 @@ type Norm struct {
 	Kind  NormKind
 	Width int
 	Bias  bool
+	// Wide says that the weights multiply in 32 bits, before the result is cast back.
+	Wide bool
 	// Offset says that the weights are kept as their distance from one: the norm
 	// multiplies by 1 + weight, in 32 bits throughout.
 	Offset bool

@@ -66,6 +66,9 @@ func (j *job) program() error {
 	if err != nil {
 		return err
 	}
+	if a := j.train.Attention; a != "" && a != "eager" && modules.Sinks(base) {
+		return &programError{"attention with sinks has a program for the class's own eager attention alone, and " + a + " was asked for"}
+	}
 	h := j.holding()
 	own, release := j.software()
 	recomputes := j.train.Checkpointing.Kind == workload.FullCheckpointing || j.train.Checkpointing.Kind == workload.EveryCheckpointing

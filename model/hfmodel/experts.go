@@ -20,6 +20,7 @@ type experts struct {
 	outFirst   bool  // that parameter is [experts, out, in]
 	plain      bool  // no gate
 	bias       bool  // experts and router have biases
+	alternate  bool  // gate and up alternate, clamped, and shares are of the chosen alone
 	correction flag  // a bias per expert that only the choice of experts sees
 	float32    bool  // the correction is stored in 32 bits
 	router32   bool  // the router is stored in 32 bits
@@ -32,7 +33,7 @@ func (c scope) mix(s section, k *stack, hidden int64) model.Experts {
 	n := k.slot
 	e := model.Experts{
 		Count: int(s.need(keyExperts)), Active: int(s.or(keyActive, 0)),
-		Width: int(s.expertWidth()), Gated: !k.experts.plain, Activation: s.activation(k), Bias: k.experts.bias,
+		Width: int(s.expertWidth()), Gated: !k.experts.plain, Activation: s.activation(k), Bias: k.experts.bias, Alternating: k.experts.alternate,
 		Shared: int(s.or(keyShared, k.experts.always)),
 	}
 	count, width := int64(e.Count), int64(e.Width)

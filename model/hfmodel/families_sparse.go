@@ -68,8 +68,8 @@ func furtherSparseFamilies() []family {
 			attn: attentionBias("attention_bias"), experts: &experts{fused: true, outFirst: true}}}},
 		{types: "gpt_oss", classes: "GptOss", stacks: []*stack{{names: llamaNames +
 			" sinks=self_attn.sinks router=mlp.router experts=mlp.experts e_gate_up=gate_up_proj e_down=down_proj",
-			attn:    attention{bias: "attention_bias=true", outBias: "attention_bias=true", fullSink: "yes", slideSink: "yes"},
-			experts: &experts{fused: true, bias: true}}}},
+			attn: attention{bias: "attention_bias=true", outBias: "attention_bias=true", fullSink: "yes", slideSink: "yes", halves: true}, wide: true,
+			experts: &experts{fused: true, bias: true, alternate: true}}}},
 		{types: "minimax_m2", classes: "MiniMaxM2", ignores: "num_mtp_modules mtp_transformer_layers use_mtp",
 			stacks: []*stack{{names: llamaNames + mixtralExperts,
 				attn: attention{qkNorm: allHeads, qkIf: "use_qk_norm=true"}, experts: &experts{correction: "use_routing_bias=true"}}}},

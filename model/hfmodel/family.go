@@ -74,6 +74,7 @@ type stack struct {
 	normBias    flag
 	norms       []choice       // other norms of a layer than the slot's, by a switch
 	offset      bool           // norms multiply by one and their weight
+	wide        bool           // norms multiply by their weight in 32 bits
 	scaled      bool           // embeddings are multiplied by a constant
 	localRotary bool           // layers with a window turn by frequencies of their own
 	residual    model.Residual // "" is pre-norm

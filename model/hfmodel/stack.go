@@ -257,7 +257,7 @@ func (c scope) mixer(s section, k *stack, planned step, hidden int64) model.Mixe
 
 // residualNorm is the norm that the family puts over its residual stream.
 func (k *stack) residualNorm(s section, width int64) model.Norm {
-	n := model.Norm{Kind: model.RMSNorm, Width: int(width), Bias: s.is(k.normBias), Offset: k.offset}
+	n := model.Norm{Kind: model.RMSNorm, Width: int(width), Bias: s.is(k.normBias), Offset: k.offset, Wide: k.wide}
 	if k.norm != "" {
 		n.Kind = k.norm
 	}

@@ -16,7 +16,10 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	q, k, v, gate := n.projected(f, l, a, x)
 	if (p.cos.Defined() || p.localCos.Defined()) && a.RotaryDim > 0 {
 		turn, cos, sin := n.rotate, p.cos, p.sin
-		if a.RotaryDim < a.KeyDim || a.RotaryCut {
+		switch {
+		case a.RotaryHalves:
+			turn = n.rotateHalves
+		case a.RotaryDim < a.KeyDim || a.RotaryCut:
 			turn = n.rotatePart
 		}
 		if a.Window > 0 && p.localCos.Defined() {
@@ -31,7 +34,12 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	if a.Window > 0 {
 		mask = p.window
 	}
-	out := f.Let(n.attend(a, q, k, v, mask))
+	var out torch.Tensor
+	if a.Sinks {
+		out = f.Let(n.sunkAttention(l.one(model.RoleSinks), q, k, v, mask))
+	} else {
+		out = f.Let(n.attend(a, q, k, v, mask))
+	}
 	f.Set(&out, n.joined(out))
 	if gate.Defined() {
 		f.Set(&out, m.Binary(torch.Mul, out, m.Unary(torch.Sigmoid, gate)))
@@ -117,7 +125,7 @@ func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor
 	if n.o.Attention == Eager && n.encodesText() {
 		return n.biasedAttention(q, k, v, mask, torch.Tensor{}, n.manner().Dropout.Attention)
 	}
-	if n.o.Attention == Eager || a.Sinks || a.SoftCap > 0 {
+	if n.o.Attention == Eager || a.SoftCap > 0 {
 		return n.eagerAttention(a.SoftCap > 0, q, k, v, mask)
 	}
 	return n.fusedAttention(a.Causal, q, k, v, mask)

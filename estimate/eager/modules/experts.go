@@ -20,7 +20,11 @@ func (n *Net) mixture(l *layer, e model.Experts, x torch.Tensor) torch.Tensor {
 	if e.Shared > 0 {
 		shared = f.Let(n.sharedExperts(l, e, flat))
 	}
-	logits, scores, chosen := n.route(l, e, flat)
+	route := n.route
+	if e.Alternating {
+		route = n.routeAmongChosen
+	}
+	logits, scores, chosen := route(l, e, flat)
 	f.Let(logits)
 	scores, chosen = f.Let(scores), f.Let(chosen)
 	out := f.Let(n.routed(l, e, flat, chosen, scores))
@@ -107,12 +111,15 @@ func (l *layer) experts() (gateUp, down torch.Tensor) {
 // routed runs the routed experts: [positions, width], the chosen experts of each
 // position and their shares.
 func (n *Net) routed(l *layer, e model.Experts, x, chosen, shares torch.Tensor) torch.Tensor {
-	if !e.Gated || e.Bias {
+	if !e.Gated || e.Bias && (!e.Alternating || n.o.Experts == BatchedExperts) {
 		n.m.Unknown("routed experts without a gate or with biases have no program here")
 		return x
 	}
 	switch n.o.Experts {
 	case LoopedExperts:
+		if e.Alternating {
+			return n.loopedAlternating(l, e, x, chosen, shares)
+		}
 		return n.looped(l, e, x, chosen, shares)
 	case BatchedExperts:
 		return n.batched(l, e, x, chosen, shares)
@@ -129,6 +136,9 @@ func (n *Net) grouped(l *layer, e model.Experts, x, chosen, shares torch.Tensor)
 	f := m.Function(&x, &chosen, &shares)
 	positions, width, active := x.Size(0), x.Size(1), int64(e.Active)
 	gateUp, down := l.experts()
+	if !e.Alternating { // which are stored as products want them
+		gateUp, down = m.Transpose(gateUp, -2, -1), m.Transpose(down, -2, -1)
+	}
 	sample := f.Let(m.Reshape(shares, -1))
 	ids := f.Let(m.Reshape(chosen, -1))
 	sorted, order := m.Sort(ids)
@@ -136,9 +146,20 @@ func (n *Net) grouped(l *layer, e model.Experts, x, chosen, shares torch.Tensor)
 	rows := f.Let(m.IndexRows(x, m.Empty("floor_divide", dtype.I64, positions*active)))
 	weights := f.Let(m.IndexRows(sample, order))
 	ends := f.Let(n.groupEnds(f, sorted, int64(e.Count)))
-	out := f.Let(m.GroupedMM(rows, m.Transpose(gateUp, -2, -1), ends))
+	var biases torch.Tensor
+	product := func(x, weights, bias torch.Tensor) torch.Tensor {
+		if bias.Defined() {
+			f.Set(&biases, m.IndexRows(bias, sorted))
+		}
+		x = m.GroupedMM(x, weights, ends)
+		if bias.Defined() {
+			x = m.InPlace(torch.Add, x, biases)
+		}
+		return x
+	}
+	out := f.Let(product(rows, gateUp, l.one(model.RoleExpertGateUpBias)))
 	f.Set(&out, n.gated(e, out))
-	f.Set(&out, m.GroupedMM(out, m.Transpose(down, -2, -1), ends))
+	f.Set(&out, product(out, down, l.one(model.RoleExpertDownBias)))
 	weighted := f.Let(m.Binary(torch.Mul, out, m.Unsqueeze(weights, -1)))
 	back := f.Let(m.Like("empty_like", order))
 	m.Drop(m.Arange(positions * active))
@@ -157,6 +178,9 @@ func (n *Net) groupEnds(f *torch.Frame, sorted torch.Tensor, count int64) torch.
 
 // gated is the gate's activation times the up half.
 func (n *Net) gated(e model.Experts, both torch.Tensor) torch.Tensor {
+	if e.Alternating {
+		return n.alternated(both)
+	}
 	m := n.m
 	f := m.Function(&both)
 	width := both.Size(-1) / 2

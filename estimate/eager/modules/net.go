@@ -137,6 +137,9 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	if o.Software == LitGPT {
 		source = joinsQKV(source)
 	}
+	if Sinks(source) {
+		o.Attention = Eager // the class has no other
+	}
 	n := &Net{m: m, model: source, o: o, outside: weights{}}
 	for _, s := range source.Stacks {
 		own := stack{Stack: s, own: weights{}}

@@ -15,20 +15,23 @@ func (n *Net) norm(name string, of model.Norm, w, bias, x torch.Tensor) torch.Te
 	case of.Offset:
 		return f.Return(n.offsetNorm(w, x))
 	}
-	return f.Return(n.rmsNorm(f, w, x))
+	return f.Return(n.rmsNorm(f, of.Wide, w, x))
 }
 
 // rmsNorm is LlamaRMSNorm: the input in 32 bits, its mean square, and the weight
 // over the result in the input's format
 // (https://github.com/huggingface/transformers/blob/v4.57.3/src/transformers/models/llama/modeling_llama.py).
 // In 32 bits what stays for backward is x, one number a row and x·r: two
-// tensors of the input's size beside the input. Worked number: 2 × 256 rows of
+// tensors of the input's size beside the input. A wide norm casts back last. Worked number: 2 × 256 rows of
 // 384 in 32 bits keep 2·786,432 + 2,048 bytes beside the input.
-func (n *Net) rmsNorm(f *torch.Frame, w, x torch.Tensor) torch.Tensor {
+func (n *Net) rmsNorm(f *torch.Frame, wide bool, w, x torch.Tensor) torch.Tensor {
 	m, was := n.m, x.Dtype()
 	f.Set(&x, m.To(x, dtype.F32))
 	variance := f.Let(m.Mean(m.Unary(torch.Square, x), true, -1))
 	f.Set(&x, m.Binary(torch.Mul, x, m.Unary(torch.Rsqrt, m.Unary(torch.AddScalar, variance))))
+	if wide {
+		return m.To(m.Binary(torch.Mul, w, x), was)
+	}
 	return m.Binary(torch.Mul, w, m.To(x, was))
 }
 

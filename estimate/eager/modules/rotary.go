@@ -26,7 +26,10 @@ func (n *Net) rotaryTables(ids torch.Tensor, format dtype.Format) (cos, sin torc
 	m := n.m
 	f := m.Module("rotary_emb", &ids)
 	angles := f.Let(m.Binary(torch.Mul, m.To(m.Unsqueeze(ids, -1), dtype.F32), n.frequencies))
-	both := f.Let(m.Cat(-1, angles, angles))
+	both := angles
+	if !n.turnsHalves() {
+		both = f.Let(m.Cat(-1, angles, angles))
+	}
 	c := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Cos, both)))
 	s := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Sin, both)))
 	return f.Return2(m.To(c, format), m.To(s, format))

@@ -94,7 +94,7 @@ func (l *layer) unsupported(reference bool) string {
 	case model.Dense:
 		return l.without(model.RoleDown, f.Gated && !l.has(model.RoleGateUp), model.RoleGate, model.RoleUp)
 	case model.Experts:
-		if !f.Gated || f.Bias || f.Latent > 0 {
+		if !f.Gated || f.Bias != f.Alternating || f.Latent > 0 {
 			return "routed experts without a gate, with biases or in a space of their own have no program here"
 		}
 		if f.Active < 1 || f.Active > f.Count {
@@ -103,7 +103,7 @@ func (l *layer) unsupported(reference bool) string {
 		if f.Shared > 0 && (!l.has(model.RoleSharedExpertGate) || !l.has(model.RoleSharedExpertUp) || !l.has(model.RoleSharedExpertDown)) {
 			return "shared experts of this kind have no program here"
 		}
-		if gateUp, down := l.experts(); !gateUp.Defined() || !down.Defined() || !l.has(model.RoleRouter) || gateUp.Dims() != 3 || gateUp.Size(2) != down.Size(1) {
+		if gateUp, down := l.experts(); !gateUp.Defined() || !down.Defined() || !l.has(model.RoleRouter) || gateUp.Dims() != 3 || gateUp.Size(2) != down.Size(1) && !f.Alternating {
 			return "experts that are stored in this way have no program here"
 		}
 		return ""
@@ -116,8 +116,10 @@ func (l *layer) lacks(place int, mixer model.Mixer, reference bool) string {
 	switch a := mixer.(type) {
 	case model.Attention:
 		switch {
-		case a.CacheOf >= 0 || a.Chunk > 0 || a.Sinks:
-			return "attention that reads another layer's cache, within chunks or with sinks has no program here"
+		case a.CacheOf >= 0 || a.Chunk > 0:
+			return "attention that reads another layer's cache or within chunks has no program here"
+		case a.Sinks && !l.has(model.RoleSinks):
+			return "attention with sinks of this kind has no program here"
 		case a.QueryHeads < 1 || a.KVHeads < 1 || a.QueryHeads%a.KVHeads != 0:
 			return "the heads of attention do not share out"
 		case a.QKNorm && (!l.has(model.RoleQueryNorm) || !l.has(model.RoleKeyNorm)):
