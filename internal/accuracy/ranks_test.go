@@ -65,6 +65,7 @@ func TestRankRows(t *testing.T) {
 			qlora = append(qlora, r)
 		}
 	}
+	logShyness(t, counted)
 	t.Log(scoreOf(counted))
 	t.Log("fsdp_qlora: ", scoreOf(qlora))
 	if s := scoreOf(counted); s.alarms > 0 {

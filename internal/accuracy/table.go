@@ -25,6 +25,7 @@ type Row struct {
 	Low      *int64 `json:"low,omitempty"` // of the program's interval, where its figure is one
 	High     *int64 `json:"high,omitempty"`
 	Open     bool   `json:"open,omitempty"` // nobody can say the most: High is the least too
+	Doubt    string `json:"-"`              // why, where it is open
 	// Tolerance is what may lie between: what printed digits leave, or what the table
 	// allows.
 	Tolerance int64  `json:"tolerance,omitempty"`

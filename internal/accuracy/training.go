@@ -86,7 +86,7 @@ func (r measuredRun) row() Row {
 // judged is a row with the prediction of its run, without the terms that are
 // dropped.
 func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
-	figure, own, err := r.predicted(dropped)
+	figure, doubt, err := r.predicted(dropped)
 	if err != nil {
 		row.Why = err.Error()
 		return row
@@ -97,7 +97,10 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 		row.Why = figure.Reason()
 		return row
 	}
-	row.Open = !own || r.Assumed != ""
+	if r.Assumed != "" {
+		doubt = "the source does not say " + r.Assumed
+	}
+	row.Open, row.Doubt = doubt != "", doubt
 	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(row.Want))
 	return row
 }
@@ -109,24 +112,25 @@ const unknownWorkspace = "what cuDNN works with"
 // predicted is the prediction by the modules of the software that ran, where they
 // have programs. Where they have none the row is compared with those of
 // transformers, and judged as one of which nobody can say the most, for that is
-// what the program says of it.
-func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, own bool, err error) {
+// what the program says of it: the doubt is why.
+func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, doubt string, err error) {
 	declared, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
 	if err != nil {
-		return f, false, err
+		return f, "", err
 	}
 	if f, err = r.predict(declared, dropped); err != nil {
-		return f, false, err
+		return f, "", err
 	}
 	if _, known := f.High(); known || declared.Workload.Engine == (workload.Engine{}) {
-		return f, true, nil
+		return f, "", nil
 	}
-	if strings.Contains(f.Reason(), unknownWorkspace) {
-		return account.Exact(f.Low(), f.Provenance), false, nil // its own program, of which nobody can say the most
+	doubt = f.Reason()
+	if strings.Contains(doubt, unknownWorkspace) {
+		return account.Exact(f.Low(), f.Provenance), doubt, nil // its own program, of which nobody can say the most
 	}
 	declared.Workload.Engine = workload.Engine{}
 	f, err = r.predict(declared, dropped)
-	return f, false, err
+	return f, doubt, err
 }
 
 // loadedLater is the most that libraries and kernels were seen to take on a card
@@ -203,6 +207,20 @@ func (r Row) errorOf() (float64, bool) {
 	return float64(middle-r.Want) / float64(r.Want), true
 }
 
+// shyness is why a row is not said to fit at a multiple of its measurement; empty
+// where it is.
+func (r Row) shyness(factor float64) string {
+	switch {
+	case r.High == nil:
+		return "no figure: " + r.Why
+	case r.Open:
+		return "nobody can say the most: " + r.Doubt
+	case float64(*r.High) > factor*float64(r.Want):
+		return fmt.Sprintf("at most %d of %d", *r.High, int64(factor*float64(r.Want)))
+	}
+	return ""
+}
+
 // figures are the three that count, over the rows of measurements.
 type figures struct {
 	rows, misses                      int
@@ -230,10 +248,10 @@ func scoreOf(rows []Row) figures {
 		if !r.Open && times(r.High, 0.99) {
 			s.falseFits++
 		}
-		if r.Open || !times(r.High, 1.10) {
+		if r.shyness(1.10) != "" {
 			s.shy++
 		}
-		if r.Open || !times(r.High, 1.25) {
+		if r.shyness(1.25) != "" {
 			s.shyer++
 		}
 		if !times(r.Low, 1.10) {

@@ -55,9 +55,21 @@ func TestTrainingRows(t *testing.T) {
 			t.Logf("%-45s %-40s %s", r.Name, r.Quantity, r.Why)
 		}
 	}
+	logShyness(t, rows)
 	t.Log(scoreOf(rows))
 	if s := scoreOf(rows); s.falseFits > 0 && s.rows != 40 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// logShyness says of every row that is not said to fit at 1.25 times its
+// measurement why not.
+func logShyness(t *testing.T, rows []Row) {
+	t.Helper()
+	for _, r := range rows {
+		if why := r.shyness(1.25); why != "" {
+			t.Logf("not said to fit at 1.25: %-45s %s", r.Name, why)
+		}
 	}
 }
 
