@@ -8,6 +8,7 @@ litgpt/finetune/lora.py has it at the release that is installed.
 import importlib.metadata
 
 import torch
+from lightning.fabric import Fabric
 from litgpt import lora
 from litgpt.utils import chunked_cross_entropy
 
@@ -61,7 +62,9 @@ class Loop:
     """The names that the script's loop has, from one step to the next."""
 
     def __init__(self, made, call, options):
-        self.made, self.call = made, call
+        half = next(made.parameters()).dtype == torch.bfloat16
+        fabric = Fabric(accelerator="cpu", devices=1, precision="bf16-true" if half else "32-true")
+        self.made, self.call = fabric.setup_module(made), call  # which converts what the model returns
         self.logits = None
 
     def loss(self):

@@ -105,10 +105,7 @@ func (n *Net) partRows(part, joined model.Tensor) int64 {
 // logits, which live until the next ones are there.
 func (n *Net) litgptLoss(b Batch) torch.Tensor {
 	m := n.m
-	logits := n.litgptLogits(b)
-	for i := range logits {
-		logits[i] = m.Keep(logits[i])
-	}
+	logits := n.converted(n.litgptLogits(b))
 	m.Drop(n.loop.list...)
 	last := len(logits) - 1
 	whole := logits[last]
@@ -117,6 +114,25 @@ func (n *Net) litgptLoss(b Batch) torch.Tensor {
 	n.loop.list = logits
 	n.beforeLoss()
 	return n.litgptLosses(logits, m.Slice(b.Labels, 1, 1, b.Labels.Size(1)))
+}
+
+// converted is what Fabric's wrapper makes of what the model returns: copies in
+// PyTorch's default format, all of them before the first of the model's own goes
+// (convert_output of HalfPrecision,
+// https://github.com/Lightning-AI/pytorch-lightning/blob/2.2.0/src/lightning/fabric/wrappers.py).
+func (n *Net) converted(logits []torch.Tensor) []torch.Tensor {
+	m := n.m
+	f := m.Module("_FabricModule")
+	made := make([]torch.Tensor, len(logits))
+	for i := range logits {
+		logits[i] = m.Keep(logits[i])
+	}
+	for i := range logits {
+		made[i] = m.Keep(m.AsLogits(m.To(logits[i], dtype.F32)))
+	}
+	m.Drop(logits...)
+	f.End()
+	return made
 }
 
 // litgptLosses is chunked_cross_entropy: every position's loss, joined and added
