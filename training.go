@@ -7,6 +7,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
 	"floodmark/model"
 	"floodmark/model/load"
 	"floodmark/workload"
@@ -27,6 +28,9 @@ func (r Request) trained() (Request, error) {
 	if !trains(r.Workload.Operation) {
 		return r, nil
 	}
+	if r.litgpt() {
+		r.Model = r.Model.Untied().ApartQKV()
+	}
 	if f := r.Workload.Precision.Parameters; f != dtype.Unknown && !storedAs(r.Model, f) {
 		m, err := r.Model.WithFormat(strings.ToLower(f.String()))
 		if err != nil {
@@ -42,7 +46,11 @@ func (r Request) trained() (Request, error) {
 		return r, &SettingsError{fmt.Errorf("the adapter %w", err)}
 	}
 	if t.Tuning.Base != "" {
-		m, err := r.Model.WithFormat(t.Tuning.Base)
+		pack := r.Model.WithFormat
+		if r.litgpt() {
+			pack = r.Model.WithEveryLinear
+		}
+		m, err := pack(t.Tuning.Base)
 		if err != nil {
 			return r, &SettingsError{err}
 		}
@@ -50,6 +58,11 @@ func (r Request) trained() (Request, error) {
 	}
 	return r, r.tune(*t)
 }
+
+// litgpt reports work of litgpt, whose model has a head of its own, and a name for
+// each part of the projection to query, key and value (lora_query, lora_key and
+// lora_value of litgpt/finetune/lora.py), whatever the checkpoint joins or ties.
+func (r Request) litgpt() bool { return r.Workload.Engine.Name == string(modules.LitGPT) }
 
 // storedAs reports a model whose parameters are all stored in a format.
 func storedAs(m *model.Model, f dtype.Format) bool {

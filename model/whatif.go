@@ -34,19 +34,36 @@ import (
 // A matrix that is packed already is taken for what it stands for, and its
 // scales go. A name that is none of these is an error that lists them.
 func (m *Model) WithFormat(name string) (*Model, error) {
-	key := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
-	if mix, ok := mixture(key); ok {
+	if mix, ok := mixture(key(name)); ok {
 		return m.mixed(mix), nil
 	}
-	way, ok := wayOf(key)
+	way, ok := wayOf(key(name))
 	if !ok {
 		return nil, fmt.Errorf("%q is no format for weights: use fp32, bf16, fp16, fp8, int8, int4, nf4, nf4-double, or a file type of llama.cpp (%s)", name, strings.Join(Mixtures(), ", "))
 	}
 	return m.rewrite(way), nil
 }
 
+// WithEveryLinear is [Model.WithFormat] of software that packs the head too, as
+// Lightning Fabric packs every torch.nn.Linear (BitsandbytesPrecision,
+// https://github.com/Lightning-AI/pytorch-lightning/blob/2.2.0/src/lightning/fabric/plugins/precision/bitsandbytes.py).
+func (m *Model) WithEveryLinear(name string) (*Model, error) {
+	way, ok := wayOf(key(name))
+	if !ok {
+		return m.WithFormat(name)
+	}
+	way.head = true
+	return m.rewrite(way), nil
+}
+
+// key is the one spelling of a format's name.
+func key(name string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
+}
+
 // way is how a kind of packing stores a matrix.
 type way struct {
+	head   bool // the head is packed too
 	format dtype.Format
 	all    bool // norms, biases and embeddings too
 	rows   bool // a scale a row
@@ -118,7 +135,7 @@ func (m *Model) rewrite(w way) *Model {
 			return []Tensor{t}
 		case w.all:
 			return []Tensor{t.in(w.format)}
-		case !t.Role.isLinear() || len(t.Shape) < 2:
+		case !t.Role.isLinear() && !(w.head && t.Role == RoleHead) || len(t.Shape) < 2:
 			if packed {
 				return []Tensor{t.in(dtype.F16)}
 			}

@@ -33,6 +33,9 @@ type measuredRun struct {
 	Unit  int64   `yaml:"unit"` // bytes of one
 	Scope string  `yaml:"scope"`
 	Phase string  `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	// Step is the last whose batch is as long as the workload's, where the source's
+	// loop begins with the longest and goes on with shorter ones; 0 for all.
+	Step int `yaml:"step"`
 	// Context is what the source read of the same counter before anything was
 	// loaded, in its unit: it stands in place of an interval for the architecture.
 	Context  float64 `yaml:"context"`
@@ -161,6 +164,7 @@ func (r measuredRun) predict(f *workload.File, dropped []account.TermID) (accoun
 	a := p.Accounts()[0]
 	for _, phase := range a.Phases {
 		switch {
+		case r.Step > 0 && phase.Step > r.Step:
 		case r.Phase == "":
 			peaks = append(peaks, without(a, phase, phase.Peak(scope).Figure, dropped))
 		case string(phase.ID) == r.Phase:

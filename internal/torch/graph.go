@@ -40,6 +40,8 @@ type node struct {
 	leaf     *impl          // of AccumulateGrad: a reference
 	packed   *Packed        // a weight that backward unpacks
 
+	attribute *impl // what lives as long as the node: a reference
+
 	assigned *[2]impl // of an assignment: what it wrote into, and the part, by shape and layout
 
 	program    *recompute // the checkpoint that it is part of
@@ -178,6 +180,9 @@ func (m *Machine) unlink(n *node) {
 			if e.node.refs--; e.node.refs == 0 {
 				m.deleting = append(m.deleting, e.node)
 			}
+		}
+		if last.attribute != nil {
+			m.release1(last.attribute)
 		}
 		if last.leaf != nil {
 			last.leaf.acc = nil

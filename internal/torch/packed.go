@@ -10,7 +10,10 @@ type Packed struct {
 	Format dtype.Format // into which it is unpacked
 	Block  int64        // elements that share a scale
 	Nested bool         // the scales are packed too
-
+	// KeepsInput says that the input lives as long as the graph does, beyond
+	// backward: it is an attribute of the node, which nothing reads and backward
+	// does not release.
+	KeepsInput bool
 }
 
 // scalesOf is the scales in 32 bits where they must be unpacked first.
@@ -37,8 +40,9 @@ func (m *Machine) unpacked(p Packed, f dtype.Format) *impl {
 }
 
 // Linear4Bit is bitsandbytes' MatMul4Bit: the weight is unpacked in whole for
-// every product, in backward once more, and the input is not kept
+// every product, in backward once more, and since 0.44 the input is not kept
 // (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.45.3/bitsandbytes/autograd/_functions.py).
+// Before that it was, as an attribute of the node (ctx.tensors of 0.43.1).
 // Worked number: a weight of 4096 × 11008 in bfloat16 needs 90,177,536 bytes for
 // the moment of each product, and 2,818,048 for its scales before that.
 func (m *Machine) Linear4Bit(x Tensor, p Packed, bias Tensor) Tensor {
@@ -47,6 +51,10 @@ func (m *Machine) Linear4Bit(x Tensor, p Packed, bias Tensor) Tensor {
 	if m.wants(a, bias.impl) {
 		n = m.record("MatMul4Bit", packedBackward, a, bias.impl)
 		n.packed = &p
+		if p.KeepsInput {
+			n.attribute = retain(a)
+			m.keptForBackward(a.storage)
+		}
 	}
 	m.noGrad++
 	w := m.unpacked(p, a.dtype)

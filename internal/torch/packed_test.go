@@ -39,3 +39,41 @@ func TestLinear4Bit(t *testing.T) {
 		t.Errorf("born %v, want %v", born, want)
 	}
 }
+
+// TestLinear4BitKeepsInput: as an attribute of the node an input outlives backward,
+// which would release what is saved, and goes with the last name of the graph: 8
+// rows of 64 in bfloat16 are 1,024 bytes.
+func TestLinear4BitKeepsInput(t *testing.T) {
+	after := func(keeps bool, let bool) int64 {
+		m := torch.New(torch.Options{Device: torch.CPU()})
+		weight := m.Parameter(dtype.U8, false, 64*64/2, 1)
+		leaf := m.RequireGrad(m.Input(dtype.BF16, 8, 64))
+		packed := torch.Packed{Weight: weight, Shape: []int64{64, 64}, Format: dtype.BF16, Block: 64, KeepsInput: keeps}
+		loss := m.Keep(m.Sum(m.Linear4Bit(m.Unary(torch.MulScalar, leaf), packed, torch.Tensor{}), false))
+		m.Backward(m.Hold(loss))
+		m.Drop(loss)
+		if let {
+			m.Drop(loss)
+		}
+		tl, err := m.Timeline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var level int64
+		for _, e := range tl.Events {
+			switch e.Kind {
+			case timeline.Born:
+				level += tl.Allocs[e.Alloc].Requested
+			case timeline.FreeCompleted:
+				level -= tl.Allocs[e.Alloc].Requested
+			}
+		}
+		return level
+	}
+	if more := after(true, false) - after(false, false); more != 8*64*2 {
+		t.Errorf("after backward %d bytes more are alive, want 1024", more)
+	}
+	if more := after(true, true) - after(false, true); more != 0 {
+		t.Errorf("without a name for the loss %d bytes more are alive, want none", more)
+	}
+}

@@ -56,20 +56,30 @@ func (n *Net) lowRank(a Adapter, w Weight, shape []int64) *lowRank {
 // tables of values, which every weight has for itself
 // (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.45.3/bitsandbytes/functional.py).
 func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
-	elements, _ := t.Parameters()
 	p := &torch.Packed{Shape: shape, Format: w.Format, Block: packedBlock, Nested: w.Nested}
-	p.Weight = n.weight(Weight{Format: dtype.U8, Absent: w.Absent}, false, []int64{(elements + 1) / 2, 1})
-	blocks := (elements + packedBlock - 1) / packedBlock
-	n.m.Scales(dtype.F32, packedTable)
-	if w.Nested {
-		n.m.Scales(dtype.U8, blocks)
-		n.m.Scales(dtype.F32, (blocks+nestedBlock-1)/nestedBlock)
-		n.m.Scales(dtype.F32, nestedTable)
-		n.m.Scales(dtype.F32) // the offset
-	} else {
-		n.m.Scales(dtype.F32, blocks)
+	if n.o.Software == LitGPT {
+		defer n.packedInPlace(p, w.Format)()
 	}
+	elements, _ := t.Parameters()
+	p.Weight = n.weight(Weight{Format: dtype.U8, Absent: w.Absent}, false, []int64{(elements + 1) / 2, 1})
+	n.packedScales(elements, w.Nested)
 	return p
+}
+
+// packedScales makes what a weight in 4 bits has beside its words.
+func (n *Net) packedScales(elements int64, nested bool) (made []torch.Tensor) {
+	blocks := (elements + packedBlock - 1) / packedBlock
+	add := func(f dtype.Format, shape ...int64) { made = append(made, n.m.Scales(f, shape...)) }
+	add(dtype.F32, packedTable)
+	if !nested {
+		add(dtype.F32, blocks)
+		return made
+	}
+	add(dtype.U8, blocks)
+	add(dtype.F32, (blocks+nestedBlock-1)/nestedBlock)
+	add(dtype.F32, nestedTable)
+	add(dtype.F32) // the offset
+	return made
 }
 
 // The blocks of bitsandbytes' defaults.

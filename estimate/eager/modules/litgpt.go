@@ -20,6 +20,10 @@ func (r Release) padsInPlace() bool { return r.since(0, 3, 20240506) }
 // widensNorm: RMSNorm computes in 32 bits (commit 6178c7cc).
 func (r Release) widensNorm() bool { return r.since(0, 1, 20231024) }
 
+// keepsPackedInputs: bitsandbytes is 0.42, whose products keep their inputs for as
+// long as the graph lives (commit d2ed13c3 asks for 0.44).
+func (r Release) keepsPackedInputs() bool { return !r.since(0, 5, 20241228) }
+
 // headChunk is the positions whose logits and loss are computed at once.
 const headChunk = 128
 
@@ -55,6 +59,34 @@ func (n *Net) Convolves() bool { return n.convolves }
 // within reports a tensor that is a part of another's parameter.
 func (n *Net) within(t model.Tensor) bool {
 	return n.o.Software == LitGPT && (t.Role == model.RoleKey || t.Role == model.RoleValue)
+}
+
+// packedInPlace is how Fabric packs a linear layer, which is made on the card: in
+// the model's format, copied to 16 bits of the other kind, into which it is
+// unpacked ever after, and packed. What it returns ends what was packed
+// (BitsandbytesPrecision,
+// https://github.com/Lightning-AI/pytorch-lightning/blob/2.2.0/src/lightning/fabric/plugins/precision/bitsandbytes.py).
+func (n *Net) packedInPlace(p *torch.Packed, made dtype.Format) func() {
+	m := n.m
+	p.Format, p.KeepsInput = dtype.F16, n.o.Release.keepsPackedInputs()
+	whole := m.Keep(m.Empty("empty", made, p.Shape...))
+	half := m.Keep(m.To(whole, p.Format))
+	n.inPlace = append(n.inPlace, p)
+	return func() { m.Drop(half, whole) }
+}
+
+// packedAgain is how the checkpoint goes into packed weights: each matrix comes in
+// the format that is unpacked, and is packed beside the words that it replaces. The
+// new ones are taken for the old here.
+func (n *Net) packedAgain() {
+	m := n.m
+	for _, p := range n.inPlace {
+		half := m.Keep(m.Empty("to", p.Format, p.Shape...))
+		elements := half.Elements()
+		made := append(n.packedScales(elements, p.Nested), m.Keep(m.Empty("zeros", dtype.U8, (elements+1)/2, 1)))
+		m.Drop(half)
+		m.Drop(made...)
+	}
 }
 
 // qkvAdapter is LoRAQKVLinear's: one pair of matrices for what of query, key and

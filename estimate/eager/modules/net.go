@@ -99,7 +99,8 @@ type Net struct {
 	model       *model.Model
 	o           Options
 	parameters  []Parameter
-	packed4     []Parameter // the packed words of weights in 4 bits
+	packed4     []Parameter     // the packed words of weights in 4 bits
+	inPlace     []*torch.Packed // weights that were made on the card and packed there
 	stacks      []stack
 	outside     weights        // tensors outside every stack
 	cache       []torch.Tensor // keys and values of the pass that runs
@@ -151,6 +152,7 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	drop := n.firstLayer()
 	n.place()
 	drop()
+	n.packedAgain()
 	for index, s := range n.stacks {
 		turned := source.StoresTransposed(int32(index))
 		for i := range s.layers {

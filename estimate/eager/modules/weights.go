@@ -149,8 +149,8 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 			n.why = "a trained copy of a packed weight has no program here"
 		}
 	}
-	if n.o.Software == LitGPT && w.Packed {
-		n.why = "packed weights of litgpt have no program here"
+	if n.o.Software == LitGPT && w.Packed && n.o.Checkpointing {
+		n.why = "packed weights of litgpt beside checkpointing have no program here"
 	}
 	if n.o.Adapter != nil && n.o.Software == LitGPT && t.Role == model.RoleQKV {
 		l.adapter = n.qkvAdapter(t)
