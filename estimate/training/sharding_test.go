@@ -74,6 +74,24 @@ const (
 	tableElements = 262_668_288 + 2048 // with the last norm
 )
 
+// FSDP1 moves what a unit has to the device, copies it into one flat parameter and
+// its part out of that: at the peak of loading the parts of all layers stand beside
+// the outermost unit moved, whole and in part. It is the same where the parts go to
+// main memory, without those of the layers.
+func TestFlatParametersAreMadeOnTheDevice(t *testing.T) {
+	m := llama(t)
+	for _, c := range []struct {
+		offload []workload.OffloadedState
+		layers  int64
+	}{{nil, 16 * layerElements / 2}, {[]workload.OffloadedState{workload.OffloadParameters}, 0}} {
+		a := accountOf(t, m, sharded(t, "bf16-params", workload.Sharding{Kind: workload.FSDP1, Offload: c.offload}, 2))
+		want := 2*(c.layers+2*tableElements+tableElements/2) + 256 // frequencies of positions
+		if got := phase(t, a, account.PhaseModelLoad, 0).Peak(account.Requested).Figure.Low(); got != want {
+			t.Errorf("offloaded %v: loading peaks at %d bytes, want %d", c.offload, got, want)
+		}
+	}
+}
+
 // FSDP2 gathers the outermost unit for the whole pass, and a layer twice: as the
 // ranks sent it and as operators read it; in backward the next one comes beside it.
 func TestFullyShardedGathers(t *testing.T) {
