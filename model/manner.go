@@ -17,10 +17,11 @@ type Manner struct {
 // TextEncoder is how a class that encodes text joins its parts (BERT and its
 // like).
 type TextEncoder struct {
-	SelfOutput  bool   // attention's projection is a module of its own, which drops, adds and normalises
-	Counted     bool   // positions are counted over the tokens that are no padding
-	Activation  string // of the dense layer through which a classifier of sequences reads the first position
-	DropsPooled bool   // what that layer reads is dropped too
+	SelfOutput   bool   // attention's projection is a module of its own, which drops, adds and normalises
+	Counted      bool   // positions are counted over the tokens that are no padding
+	Activation   string // of the dense layer through which a classifier of sequences reads the first position
+	DropsPooled  bool   // what that layer reads is dropped too
+	DropsAnswers bool   // what the head over answers reads is dropped
 }
 
 // Dropout is the probabilities with which training drops elements; 0 for none.

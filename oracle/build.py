@@ -117,6 +117,8 @@ def inputs(made, options):
     if config.is_encoder_decoder:
         decoder = torch.randint(1, config.vocab_size, (batch, options.decoder_length or length))
         call["labels" if training else "decoder_input_ids"] = decoder
+    elif training and "ForQuestionAnswering" in config.architectures[0]:
+        call |= {name: torch.randint(0, length, (batch,)) for name in ("start_positions", "end_positions")}
     elif training and "ForSequenceClassification" in config.architectures[0]:
         call["labels"] = torch.randint(0, config.num_labels, (batch,))
     elif training:

@@ -13,7 +13,7 @@ func moreEncoders() []family {
 	distil, electra, mpnet := post, post, post
 	distil.names = "embed=embeddings.word_embeddings layers=transformer.layer norms=sa_layer_norm,output_layer_norm" +
 		" q=attention.q_lin k=attention.k_lin v=attention.v_lin o=attention.out_lin up=ffn.lin1 down=ffn.lin2"
-	distil.text.Activation = "relu"
+	distil.text.Activation, distil.text.DropsAnswers = "relu", true
 	distil.before = []*piece{
 		table(model.RolePositionEmbedding, "embeddings.position_embeddings", "positions", "hidden"),
 		norming(model.RoleNorm, "embeddings.LayerNorm", "hidden", "yes"),

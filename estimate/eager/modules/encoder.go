@@ -13,6 +13,7 @@ const (
 	useMasked    = "ForMaskedLM"
 	useSequences = "ForSequenceClassification"
 	useTokens    = "ForTokenClassification"
+	useQuestions = "ForQuestionAnswering"
 )
 
 // encodesText is one stack that reads text both ways, of learned positions and of
@@ -37,7 +38,7 @@ func (n *Net) lacksEncoding() string {
 		return "of transformers 4 the encoders of text have a program for BERT's layers and eager attention alone"
 	}
 	switch use := n.manner().Use; use {
-	case useMasked, useSequences, useTokens:
+	case useMasked, useSequences, useTokens, useQuestions:
 		return ""
 	case "Model":
 		if n.o.Training {
@@ -56,8 +57,11 @@ func (l *layer) normsBehind() bool {
 
 // LabelShape is the shape of the labels of a batch.
 func (n *Net) LabelShape(batch, length int64) []int64 {
-	if n.encodesText() && n.manner().Use == useSequences {
+	switch {
+	case n.encodesText() && n.manner().Use == useSequences:
 		return []int64{batch}
+	case n.encodesText() && n.manner().Use == useQuestions:
+		return []int64{2, batch} // where answers begin and end
 	}
 	return []int64{batch, length}
 }
@@ -75,6 +79,8 @@ func (n *Net) encoder(b Batch) (logits, loss torch.Tensor) {
 		logits = f.Let(n.linear(n.outside.classifier(0), x))
 	case useMasked:
 		logits = f.Let(n.unmasked(x))
+	case useQuestions:
+		return n.answered(f, x, b)
 	default:
 		return f.Return2(x, torch.Tensor{})
 	}
@@ -86,6 +92,33 @@ func (n *Net) encoder(b Batch) (logits, loss torch.Tensor) {
 		loss = f.Let(m.CrossEntropy(m.Reshape(logits, -1, logits.Size(-1)), m.Reshape(b.Labels, -1)))
 	}
 	return f.Return2(logits, loss)
+}
+
+// answered is a classifier of two labels, of which a position has how likely an
+// answer begins there and ends there.
+func (n *Net) answered(f *torch.Frame, x torch.Tensor, b Batch) (logits, loss torch.Tensor) {
+	m := n.m
+	if n.manner().Text.DropsAnswers {
+		f.Set(&x, n.dropped(x, n.manner().Dropout.Head))
+	}
+	both := f.Let(n.linear(n.outside.classifier(0), x))
+	ends := m.Split(both, -1, 1, 1)
+	first, last := f.Let(ends[0]), f.Let(ends[1])
+	f.Set(&first, m.Contiguous(m.Squeeze(first, -1)))
+	f.Set(&last, m.Contiguous(m.Squeeze(last, -1)))
+	m.AsLogits(first)
+	m.AsLogits(last)
+	if b.Labels.Defined() {
+		if n.o.BeforeLoss != nil {
+			n.o.BeforeLoss()
+		}
+		begins := f.Let(m.Unary(torch.Clamp, m.Select(b.Labels, 0)))
+		behind := f.Let(m.Unary(torch.Clamp, m.Select(b.Labels, 0)))
+		one := f.Let(m.CrossEntropy(first, begins))
+		other := f.Let(m.CrossEntropy(last, behind))
+		loss = f.Let(m.Unary(torch.DivScalar, m.Binary(torch.Add, one, other)))
+	}
+	return f.Return2(first, loss)
 }
 
 // encoded is the stack: embeddings and layers. A mask of padding in which nothing
