@@ -104,7 +104,7 @@ type CheckpointingKind string
 const (
 	NoCheckpointing        CheckpointingKind = "none"
 	FullCheckpointing      CheckpointingKind = "full"      // each layer is a segment
-	SelectiveCheckpointing CheckpointingKind = "selective" // the scores of attention alone
+	SelectiveCheckpointing CheckpointingKind = "selective" // operators that the software chooses: the scores of attention, or of torchtitan all but some
 	EveryCheckpointing     CheckpointingKind = "every"     // every n-th layer is a segment
 )
 

@@ -232,7 +232,7 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 	if u == nil {
 		return
 	}
-	if part != modules.Outside && !s.KeepsGathered {
+	if part != modules.Outside && !s.KeepsGathered && !s.keepsLast(part) {
 		s.release(u)
 	}
 	if part == modules.Outside {
@@ -251,6 +251,13 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 			s.gather(s.passed[index-1])
 		}
 	})
+}
+
+// keepsLast reports the last layer where the software keeps it gathered, since
+// backward begins with it (torchtitan, parallelize_llama.py, reshard_after_forward).
+func (s *fullySharded) keepsLast(part int) bool {
+	own, _ := s.software()
+	return own == modules.TorchTitan && part == s.units[len(s.units)-1].part
 }
 
 // gather is the collective: parts are cast where they are computed in another

@@ -75,7 +75,7 @@ func (j *job) program() error {
 	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		CPU: j.device().CPU, Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
-		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every,
+		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(),
 		Software: own, Release: release, Loss: j.loss(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
 		Earlier:   j.earlierProgram(),
@@ -233,8 +233,11 @@ func (j *job) inputs() {
 	if !j.hasOwn() {
 		return
 	}
-	j.ops.batch.Ignored = m.Input(dtype.I64, batch, 1)
 	j.ops.net.Cut(context)
+	if own, _ := j.software(); own == modules.TorchTitan {
+		return // labels are moved by the loader
+	}
+	j.ops.batch.Ignored = m.Input(dtype.I64, batch, 1)
 	if j.train.Packed {
 		j.ops.batch.Positions = m.Input(dtype.I64, batch, context)
 	}

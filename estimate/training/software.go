@@ -92,6 +92,13 @@ func (j *job) hasOwn() bool {
 	return own != modules.Transformers
 }
 
+// choosesOperators reports checkpointing that keeps the results of operators that the
+// software chooses.
+func (j *job) choosesOperators() bool {
+	own, _ := j.software()
+	return own == modules.TorchTitan && j.train.Checkpointing.Kind == workload.SelectiveCheckpointing
+}
+
 // loss is how the loop computes the loss: what the workload says, else what the
 // configurations of the release have.
 func (j *job) loss() modules.Loss {

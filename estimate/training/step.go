@@ -243,7 +243,7 @@ func (j *job) why() string {
 		return "the operators of layers, experts and contexts that ranks divide are not modelled by this engine"
 	case len(j.in.Model.Unknown) > 0:
 		return "the model is not understood: " + j.in.Model.Unknown[0].Field
-	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing:
+	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing && !j.choosesOperators():
 		return "checkpointing of this kind is not modelled by this version"
 	}
 	_, batched := j.in.Workload.Dimension(workload.MicroBatch)

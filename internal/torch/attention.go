@@ -66,16 +66,7 @@ func (m *Machine) ScaledDotProduct(a Attention, q, k, v, mask Tensor) Tensor {
 // mha_fwd). The random state is 16 bytes where the device holds it.
 func (m *Machine) flash(a Attention, q, k, v *impl) *impl {
 	n := m.attentionNode("ScaledDotProductFlashAttentionBackward0", flashBackward, q, k, v)
-	m.sites.op = "_flash_attention_forward"
-	out := m.emptyLike(q.dtype, q)
-	lse := m.empty(dtype.F32, q.size[:3])
-	if !a.Dropout {
-		m.splitScratch(q, k)
-	}
-	var state *impl
-	if m.release.keepsRandomState() {
-		state = m.empty(dtype.I64, []int64{2})
-	}
+	out, lse, state := m.flashKernel(a, q, k)
 	if n != nil {
 		n.computes(out)
 		m.saveResults(n, lse)
@@ -86,6 +77,47 @@ func (m *Machine) flash(a Attention, q, k, v *impl) *impl {
 	}
 	m.drop(state, lse)
 	return out
+}
+
+// efficientKernel is the output, and what is kept for each query and head where
+// backward follows.
+func (m *Machine) efficientKernel(q, v *impl, recorded bool) (out, lse *impl) {
+	if kept := m.recalled("sdpa"); kept != nil {
+		return kept[0], kept[1]
+	}
+	m.sites.op = "_efficient_attention_forward"
+	size := q.size
+	size[3] = v.size[3]
+	out = m.byPosition(q.dtype, size[:4])
+	queries := int64(0)
+	if recorded {
+		queries = ceilDiv(q.size[2], 32) * 32
+	}
+	lse = m.empty(dtype.F32, []int64{q.size[0], q.size[1], queries})
+	if v.size[3] > 128 && itemSize(q.dtype) < 4 {
+		m.free(m.bufferOf(4 * out.Elements()))
+	}
+	m.remember(out, lse)
+	return out, lse
+}
+
+// flashKernel is the output, what is kept for each query and head, and the random
+// state where the device holds it.
+func (m *Machine) flashKernel(a Attention, q, k *impl) (out, lse, state *impl) {
+	if kept := m.recalled("sdpa"); kept != nil {
+		return kept[0], kept[1], kept[2]
+	}
+	m.sites.op = "_flash_attention_forward"
+	out = m.emptyLike(q.dtype, q)
+	lse = m.empty(dtype.F32, q.size[:3])
+	if !a.Dropout {
+		m.splitScratch(q, k)
+	}
+	if m.release.keepsRandomState() {
+		state = m.empty(dtype.I64, []int64{2})
+	}
+	m.remember(out, lse, state)
+	return out, lse, state
 }
 
 func (m *Machine) attentionNode(name string, b backward, q, k, v *impl) *node {
@@ -228,18 +260,7 @@ func (m *Machine) efficient(a Attention, q, k, v, mask *impl) *impl {
 	} else if n != nil && mask != nil {
 		m.save(n, mask)
 	}
-	m.sites.op = "_efficient_attention_forward"
-	size := q.size
-	size[3] = v.size[3]
-	out := m.byPosition(q.dtype, size[:4])
-	queries := int64(0)
-	if n != nil {
-		queries = ceilDiv(q.size[2], 32) * 32
-	}
-	lse := m.empty(dtype.F32, []int64{q.size[0], q.size[1], queries})
-	if v.size[3] > 128 && itemSize(q.dtype) < 4 {
-		m.free(m.bufferOf(4 * out.Elements()))
-	}
+	out, lse := m.efficientKernel(q, v, n != nil)
 	if n != nil {
 		n.computes(out)
 		m.saveResults(n, lse)

@@ -7,9 +7,14 @@ import "floodmark/dtype"
 // operators from its arguments every time. The arguments are kept.
 func (m *Machine) Checkpoint(reentrant bool, run func(args []Tensor) Tensor, args ...Tensor) Tensor {
 	if m.noGrad > 0 || m.inference > 0 || m.packing != nil || m.replaying != nil {
+		m.chosen = nil
 		return m.runPlain(run, args)
 	}
-	r := &recompute{run: run, format: m.casts.format, module: m.sites.module}
+	r := &recompute{run: run, format: m.casts.format, module: m.sites.module, chosen: m.chosen}
+	m.chosen = nil
+	if r.chosen != nil {
+		r.calls = map[string]int{}
+	}
 	for _, a := range args {
 		r.args = append(r.args, retain(a.impl))
 		m.keptForBackward(a.storage)
@@ -22,6 +27,58 @@ func (m *Machine) Checkpoint(reentrant bool, run func(args []Tensor) Tensor, arg
 	}
 	m.consume(args...)
 	return out
+}
+
+// Chosen says which results a checkpoint keeps: of the n-th call of an operator, by
+// its name and counted from 1.
+type Chosen func(op string, n int) bool
+
+// CheckpointKeeping is [Machine.Checkpoint] not reentrant which keeps the results of
+// chosen operators: forward keeps them beside the arguments, and where the part runs
+// again each is taken from there instead of being computed
+// (https://github.com/pytorch/pytorch/blob/v2.4.0/torch/utils/checkpoint.py,
+// create_selective_checkpoint_contexts).
+func (m *Machine) CheckpointKeeping(chosen Chosen, run func(args []Tensor) Tensor, args ...Tensor) Tensor {
+	m.chosen = chosen
+	return m.Checkpoint(false, run, args...)
+}
+
+// recalled is the results of an operator that a checkpoint kept, where it runs again;
+// nil where they are to be made.
+func (m *Machine) recalled(op string) []*impl {
+	r := m.packing
+	if m.replaying != nil {
+		r = m.replaying
+	}
+	if r == nil || r.chosen == nil || m.stopped {
+		return nil
+	}
+	r.calls[op]++
+	r.takes = r.chosen(op, r.calls[op])
+	if m.replaying == nil || !r.takes || len(r.kept) == 0 {
+		return nil
+	}
+	list := r.kept[0]
+	r.kept = r.kept[1:]
+	return list
+}
+
+// remember keeps the results of the operator that [Machine.recalled] was asked for,
+// where the checkpoint chose it.
+func (m *Machine) remember(results ...*impl) {
+	r := m.packing
+	if r == nil || m.replaying != nil || !r.takes {
+		return
+	}
+	r.takes = false
+	list := make([]*impl, len(results))
+	for n, i := range results {
+		if i != nil {
+			list[n] = m.alias(i)
+			m.keptForBackward(i.storage)
+		}
+	}
+	r.kept = append(r.kept, list)
 }
 
 func (m *Machine) runPlain(run func([]Tensor) Tensor, args []Tensor) Tensor {
@@ -46,6 +103,11 @@ type recompute struct {
 	next  int     // the tensor that is saved next, while it runs again
 	saved []*impl // what it saved when it ran again: references
 	done  bool
+
+	chosen Chosen // nil: nothing is kept
+	calls  map[string]int
+	takes  bool      // the operator that runs is chosen
+	kept   [][]*impl // results that were: references, in their order
 }
 
 // checkpointPacked is use_reentrant=False: nodes are recorded as ever, but what
@@ -57,6 +119,7 @@ func (m *Machine) checkpointPacked(r *recompute) Tensor {
 	out := r.run(r.tensors())
 	m.packing = nil
 	if r.refs == 0 {
+		m.dropKept(r)
 		m.drop(r.args...)
 	}
 	return out
@@ -112,6 +175,7 @@ func (m *Machine) unpack(n *node) {
 func (m *Machine) again(r *recompute) {
 	r.saved = make([]*impl, r.count)
 	r.done = true
+	clear(r.calls)
 	noGrad, module, name := m.noGrad, m.sites.module, m.sites.node
 	m.noGrad, m.sites.module, m.sites.node = 0, r.module, "recompute"
 	m.replaying = r
@@ -148,9 +212,19 @@ func (m *Machine) dropRecompute(n *node) {
 	}
 	m.drop(r.saved...)
 	r.saved = nil
+	m.dropKept(r)
 	args := r.args
 	r.args = nil
 	m.drop(args...)
+}
+
+// dropKept ends what was kept and not taken: what is computed after the last tensor
+// that is saved is never asked for again.
+func (m *Machine) dropKept(r *recompute) {
+	for _, list := range r.kept {
+		m.drop(list...)
+	}
+	r.kept = nil
 }
 
 // checkpointReentrant is use_reentrant=True: the part runs without a graph, and

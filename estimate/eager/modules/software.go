@@ -16,10 +16,11 @@ const (
 	Transformers Software = "" // with its Trainer
 	Torchtune    Software = "torchtune"
 	LitGPT       Software = "litgpt"
+	TorchTitan   Software = "torchtitan"
 )
 
 // Own lists the software that has modules of its own.
-func Own() []Software { return []Software{Torchtune, LitGPT} }
+func Own() []Software { return []Software{Torchtune, LitGPT, TorchTitan} }
 
 // Torch is the release of PyTorch that a release of the software was made for, the
 // latest stable one of its day; the newest for transformers
@@ -27,6 +28,12 @@ func Own() []Software { return []Software{Torchtune, LitGPT} }
 // 2024-04-24).
 func (s Software) Torch(r Release) torch.Release {
 	switch {
+	case s == TorchTitan && !r.since(0, 1, 20240724): // it runs on nightly builds of the next one
+		return torch.Release{Major: 2, Minor: 4}
+	case s == TorchTitan && !r.since(0, 1, 20241017):
+		return torch.Release{Major: 2, Minor: 5}
+	case s == TorchTitan && !r.since(0, 1, 20250129):
+		return torch.Release{Major: 2, Minor: 6}
 	case s == LitGPT && !r.since(0, 1, 20231024):
 		return torch.Release{Major: 2, Minor: 1}
 	case s == LitGPT && !r.since(0, 4, 0):

@@ -19,6 +19,11 @@ func (n *Net) Unsupported() string {
 			return why
 		}
 	}
+	if n.o.Software == TorchTitan {
+		if why := n.titanLacks(); why != "" {
+			return why
+		}
+	}
 	if n.o.Software == Torchtune {
 		if why := n.torchtuneLacks(); why != "" {
 			return why

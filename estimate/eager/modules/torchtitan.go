@@ -1,0 +1,227 @@
+package modules
+
+import (
+	"slices"
+
+	"floodmark/dtype"
+	"floodmark/internal/torch"
+	"floodmark/model"
+)
+
+// What differs between commits of torchtitan, by the day they came
+// (https://github.com/pytorch/torchtitan, history of train.py and of the model,
+// which was torchtrain/models/llama/model.py).
+
+// unfolds: batch and sequence stay two dimensions; before, layers had them as one
+// (commit 25f9bff2b).
+func (r Release) unfolds() bool { return r.since(0, 1, 20240403) }
+
+// dropsLogits: the loop lets go of the logits before backward (commit e29b6b4d4).
+func (r Release) dropsLogits() bool { return r.since(0, 1, 20240612) }
+
+// widensInLoss: logits are widened by the loss, not by the model (commit
+// e10cb9494).
+func (r Release) widensInLoss() bool { return r.since(0, 1, 20241022) }
+
+// everySecondProduct is what torchtitan's selective checkpointing of operators
+// keeps: attention, and of the products of matrices the first, the third and so on
+// (parallelize_llama.py, _save_list and _custom_policy). Worked number: of a layer of
+// Llama it keeps query, value, what attends, the gate and what comes down; key, what
+// attention gives out and the network's other half are computed again.
+func everySecondProduct(op string, n int) bool {
+	return op == "sdpa" || op == "mm" && n%2 == 1
+}
+
+// titanLoss is a step of train.py up to its loss. The loop has names for the logits
+// where it does not let go of them.
+func (n *Net) titanLoss(b Batch) torch.Tensor {
+	m := n.m
+	n.begins()
+	logits := m.Keep(n.titanLogits(b))
+	n.ends(logits)
+	n.beforeLoss()
+	f := m.Function()
+	flat := m.Reshape(logits, -1, logits.Size(-1))
+	if n.o.Release.widensInLoss() {
+		flat = m.AsLogits(m.To(flat, dtype.F32))
+	}
+	loss := f.Return(m.CrossEntropy(flat, m.Reshape(b.Labels, -1)))
+	if n.o.Release.dropsLogits() {
+		m.Drop(logits)
+	} else {
+		m.Drop(n.loop.logits)
+		n.loop.logits = logits
+	}
+	return loss
+}
+
+// titanLogits is Transformer.
+func (n *Net) titanLogits(b Batch) torch.Tensor {
+	m, s := n.m, n.stacks[0]
+	f := m.Module("", &b.IDs)
+	batch, length := b.IDs.Size(0), b.IDs.Size(1)
+	h := f.Let(n.embedded(b.IDs))
+	if !n.o.Release.unfolds() {
+		f.Set(&h, m.Reshape(h, batch*length, h.Size(-1)))
+	}
+	for i := range s.layers {
+		f.Set(&h, n.titanThrough(&s.layers[i], h, batch))
+	}
+	f.Set(&h, n.titanNorm(n.outside.one(model.RoleFinalNorm), h))
+	if !n.o.Release.unfolds() {
+		f.Set(&h, m.Reshape(h, batch, length, h.Size(-1)))
+	}
+	out := m.AsLogits(n.linear(n.outside.module("output", model.RoleHead, model.RoleHeadBias), h))
+	if !n.o.Release.widensInLoss() {
+		out = m.AsLogits(m.To(out, dtype.F32))
+	}
+	return f.Return(f.Let(out))
+}
+
+// titanThrough runs a layer within what fully_shard and a checkpoint put around it,
+// the checkpoint inside.
+func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
+	if n.o.Around != nil {
+		n.o.Around.Before(l.Index, x)
+	}
+	run := func(x torch.Tensor) torch.Tensor { return n.titanBlock(l, x, batch) }
+	var out torch.Tensor
+	if n.o.Chooses {
+		out = n.m.CheckpointKeeping(everySecondProduct, func(args []torch.Tensor) torch.Tensor { return run(args[0]) }, x)
+	} else {
+		out = n.checkpointedEvery(l, x, run)
+	}
+	if n.o.Around != nil {
+		n.o.Around.After(l.Index, out)
+	}
+	return out
+}
+
+// checkpointedEvery computes a layer again in backward where it is one of every so
+// many, as torchtitan counts: of every second the second, the fourth and so on.
+func (n *Net) checkpointedEvery(l *layer, x torch.Tensor, run func(torch.Tensor) torch.Tensor) torch.Tensor {
+	if (l.Index+1)%max(1, n.o.Segment) != 0 {
+		return run(x)
+	}
+	return n.checkpointed(x, run)
+}
+
+// titanBlock is TransformerBlock.
+func (n *Net) titanBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor {
+	m := n.m
+	f := m.Module("layers", &x)
+	h := f.Let(m.Binary(torch.Add, x, n.titanAttention(l, n.titanNorm(l.at(model.RoleNorm, 0).weight, x), batch)))
+	out := f.Let(m.Binary(torch.Add, h, n.titanNetwork(l, n.titanNorm(l.at(model.RoleNorm, 1).weight, h))))
+	return f.Return(out)
+}
+
+// titanNorm is RMSNorm: in 32 bits, and multiplied by its weight in the format of
+// the stream.
+func (n *Net) titanNorm(w, x torch.Tensor) torch.Tensor {
+	m, was := n.m, x.Dtype()
+	f := m.Module("norm", &x)
+	wide := m.To(x, dtype.F32)
+	g := m.Function(&wide)
+	r := m.Unary(torch.Rsqrt, m.Unary(torch.AddScalar, m.Mean(m.Unary(torch.Square, wide), true, -1)))
+	normed := g.Return(m.Binary(torch.Mul, wide, r))
+	out := f.Let(m.To(normed, was))
+	return f.Return(m.Binary(torch.Mul, out, w))
+}
+
+// titanNetwork is FeedForward.
+func (n *Net) titanNetwork(l *layer, x torch.Tensor) torch.Tensor {
+	m, d := n.m, l.FeedForward.(model.Dense)
+	f := m.Module("feed_forward", &x)
+	gate := n.activation(d.Activation, n.linear(l.linear("w1", model.RoleGate, model.RoleGateBias, 0), x))
+	up := n.linear(l.linear("w3", model.RoleUp, model.RoleUpBias, 0), x)
+	return f.Return(n.linear(l.linear("w2", model.RoleDown, model.RoleDownBias, 0), m.Binary(torch.Mul, gate, up)))
+}
+
+// titanAttention is Attention.
+func (n *Net) titanAttention(l *layer, x torch.Tensor, batch int64) torch.Tensor {
+	m, a := n.m, l.Mixers[0].(model.Attention)
+	f := m.Module("attention", &x)
+	projected := func(name string, weight, bias model.Role) torch.Tensor {
+		return f.Let(n.linear(l.linear(name, weight, bias, 0), x))
+	}
+	q := projected("wq", model.RoleQuery, model.RoleQueryBias)
+	k := projected("wk", model.RoleKey, model.RoleKeyBias)
+	v := projected("wv", model.RoleValue, model.RoleValueBias)
+	for _, t := range []*torch.Tensor{&q, &k, &v} {
+		f.Set(t, m.Reshape(*t, batch, -1, t.Size(-1)/int64(a.KeyDim), int64(a.KeyDim)))
+	}
+	turnedQ, turnedK := n.turnedComplex(q, k)
+	f.Set(&q, turnedQ)
+	f.Set(&k, turnedK)
+	groups := int64(a.QueryHeads / a.KVHeads)
+	keys, values := f.Let(k), f.Let(v)
+	n.torchtuneRepeated(f, &keys, &values, groups, true)
+	f.Set(&q, n.heads(q))
+	f.Set(&k, n.heads(keys))
+	f.Set(&v, n.heads(values))
+	how := torch.Attention{Causal: true}
+	how.Kernel = n.kernel(how, q, k, v, torch.Tensor{})
+	out := f.Let(m.ScaledDotProduct(how, q, k, v, torch.Tensor{}))
+	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
+	if n.o.Release.unfolds() {
+		f.Set(&out, m.Reshape(out, batch, out.Size(1), -1))
+	} else {
+		f.Set(&out, m.Reshape(out, batch*out.Size(1), -1))
+	}
+	return f.Return(n.linear(l.linear("wo", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), out))
+}
+
+// turnedComplex is apply_rotary_emb: neighbouring elements are a complex number of 64
+// bits, and turned by another.
+func (n *Net) turnedComplex(q, k torch.Tensor) (turnedQ, turnedK torch.Tensor) {
+	m := n.m
+	f := m.Function(&q, &k)
+	pairs := func(x torch.Tensor) torch.Tensor {
+		return f.Let(m.Reshape(m.To(x, dtype.F32), x.Size(0), x.Size(1), x.Size(2), -1, 2))
+	}
+	flat := func(x torch.Tensor) torch.Tensor {
+		return f.Let(m.Reshape(n.timesTable(x), x.Size(0), x.Size(1), x.Size(2), -1))
+	}
+	wideQ, wideK := pairs(q), pairs(k)
+	outQ, outK := flat(wideQ), flat(wideK)
+	return f.Return2(m.To(outQ, q.Dtype()), m.To(outK, k.Dtype()))
+}
+
+// timesTable multiplies complex numbers by those of the table, which are made their
+// conjugates in backward.
+func (n *Net) timesTable(x torch.Tensor) torch.Tensor {
+	length, dim, shape := x.Size(1), x.Size(3), slices.Clone(x.Shape())
+	return n.m.Apply1(torch.Function{Name: "mul",
+		Forward: func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(dtype.F32, shape...)} },
+		Backward: func(g *torch.Gradients) {
+			turn := g.Empty(dtype.F32, length, dim, 2)
+			g.Give(0, g.Empty(dtype.F32, shape...))
+			g.Free(turn)
+		},
+	}, x)
+}
+
+// tableRows is the positions of the rotary table: twice the length of the sequences
+// that are trained on, later that length (commit 9dec370 has the latter).
+func (r Release) tableRows(length int64) int64 {
+	if r.unfolds() {
+		return length
+	}
+	return 2 * length
+}
+
+// titanLacks is what of a model torchtitan builds of other modules than these.
+func (n *Net) titanLacks() string {
+	if n.model.Type != "llama" {
+		return "torchtitan's modules have a program for Llama, not for " + n.model.Type
+	}
+	if n.o.Attention == Eager {
+		return "torchtitan has no eager attention"
+	}
+	for _, l := range n.stacks[0].layers {
+		if _, dense := l.FeedForward.(model.Dense); !dense || l.has(model.RoleQKV) || l.has(model.RoleGateUp) {
+			return "torchtitan has projections of their own for query, key, value, gate and up, and this model does not"
+		}
+	}
+	return ""
+}
