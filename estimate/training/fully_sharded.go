@@ -370,7 +370,7 @@ func (s *fullySharded) reduceFlat(u *unit, g *flatGroup) {
 }
 
 // reduceEach is FSDP2's: gradients are copied to the input of the reduction, which
-// stays until the next one.
+// stays until the next one, or of earlier releases until it is queued.
 func (s *fullySharded) reduceEach(g *flatGroup) {
 	m, to := s.machine, s.reduceFormat(g)
 	var parts []*parameter
@@ -383,11 +383,22 @@ func (s *fullySharded) reduceEach(g *flatGroup) {
 	if len(parts) == 0 {
 		return
 	}
-	s.inputs = append(s.inputs, m.Bucket("reduce_scatter", to, elements*s.ranks))
+	var input torch.Tensor
+	join := func() { input = m.Bucket("reduce_scatter", to, elements*s.ranks) }
+	there := m.CopiesWhereReduced()
+	if there {
+		m.On("reduce_scatter", join)
+	} else {
+		join()
+		s.inputs = append(s.inputs, input)
+	}
 	for _, w := range g.weights {
 		m.ZeroGrad(w, true)
 	}
 	s.give(parts, g.stored, to)
+	if there {
+		m.Drop(input)
+	}
 }
 
 // give makes what the reduction leaves the gradients of the rank's parts, in their

@@ -67,6 +67,13 @@ func (r Release) castsWithHistory() bool { return !r.before(2, 10) }
 // (https://github.com/pytorch/pytorch/pull/153666).
 func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
 
+// CopiesWhereReduced: fully_shard copies gradients together on the stream of the
+// reduction, where the copy goes when that is queued; later on the one that computes,
+// where it stays until the next
+// (https://github.com/pytorch/pytorch/blob/v2.4.0/torch/distributed/_composable/fsdp/_fsdp_collectives.py,
+// foreach_reduce; v2.9.0 has the latter).
+func (m *Machine) CopiesWhereReduced() bool { return m.release.before(2, 5) }
+
 // keepsRandomState: flash attention keeps its random state on the device.
 func (r Release) keepsRandomState() bool { return !r.before(2, 7) }
 
