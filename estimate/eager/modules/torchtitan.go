@@ -212,6 +212,9 @@ func (r Release) tableRows(length int64) int64 {
 
 // titanLacks is what of a model torchtitan builds of other modules than these.
 func (n *Net) titanLacks() string {
+	if n.o.Release == (Release{}) || n.o.Release.since(0, 1, 20250101) {
+		return "torchtitan's modules have a program for commits of 2024 alone: say the day, as torchtitan@0.1.0.dev20240612"
+	}
 	if n.model.Type != "llama" {
 		return "torchtitan's modules have a program for Llama, not for " + n.model.Type
 	}
