@@ -45,10 +45,20 @@ func (j *job) workspaces() {
 		f = account.Between(0, max(0, high-2*j.device().Workspace), f.Provenance)
 	}
 	if j.ops != nil && j.ops.net.Convolves() {
-		f = account.Unknown("what cuDNN works with beside the convolutions of litgpt's adapters is not modelled", f.Provenance)
+		f = unboundedConvolution(f)
 	}
 	term := j.term(account.TermWorkspace, account.CategoryWorkspace, f.Provenance)
 	j.bound(term, len(j.tl.Phases), last, f)
+}
+
+// unboundedConvolution is the workspaces where adapters compute as convolutions.
+// PyTorch tries cuDNN's plans in the order of its heuristics and runs the first
+// whose workspace can be allocated: what is free is the only limit, and 48 GiB were
+// asked for 2 of input. Where too little is free for every plan the program fails,
+// so that the workspace does not simply give way either
+// (https://github.com/pytorch/pytorch/issues/49207, and 31500).
+func unboundedConvolution(f account.Figure) account.Figure {
+	return account.Unknown("what cuDNN works with beside the convolutions of litgpt's adapters has no bound but what is free: PyTorch runs the first plan whose workspace can be allocated", f.Provenance)
 }
 
 // input is the tokens of a micro-batch, 8 bytes each: ids alone at least, with
