@@ -77,6 +77,15 @@ func storedAs(m *model.Model, f dtype.Format) bool {
 // tune counts the adapter on the model.
 func (r *Request) tune(t workload.Train) error {
 	tuning := *t.Tuning
+	if tuning.Kind == workload.AdaptionPrompt {
+		if !r.litgpt() {
+			return &SettingsError{errPromptsElsewhere}
+		}
+		tuning.Modules = prompted(r.Model, int64(tuning.Rank))
+		t.Tuning = &tuning
+		r.Workload.Training = &t
+		return nil
+	}
 	a, err := load.NewAdapter(tuning.Kind, tuning.Rank, tuning.Targets, tuning.Saved).On(r.Model)
 	if err != nil {
 		return &SettingsError{err}

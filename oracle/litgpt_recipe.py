@@ -9,7 +9,7 @@ import importlib.metadata
 
 import torch
 from lightning.fabric import Fabric
-from litgpt import lora
+from litgpt import adapter, lora
 from litgpt.utils import chunked_cross_entropy
 
 HEAD_CHUNK = 128
@@ -20,11 +20,10 @@ def version():
     return importlib.metadata.version("litgpt")
 
 
-def model(fields, options, dtype):
-    """GPT of litgpt.lora: what has no adapter is trained only where nothing has one."""
+def shape(fields):
+    """What every configuration of litgpt has of a Llama."""
     heads = fields["num_attention_heads"]
-    targets = options.targets.split(",") if options.adapter != "none" else []
-    config = lora.Config(
+    return dict(
         name="recorded",
         block_size=fields["max_position_embeddings"],
         vocab_size=fields["vocab_size"],
@@ -40,6 +39,27 @@ def model(fields, options, dtype):
         norm_class_name="RMSNorm",
         mlp_class_name="LLaMAMLP",
         intermediate_size=fields["intermediate_size"],
+    )
+
+
+def prompted(fields, options, dtype):
+    """GPT of litgpt.adapter, whose validation before training has made keys and values of the prompts."""
+    made = adapter.GPT(adapter.Config(**shape(fields), adapter_prompt_length=options.rank)).to(dtype)
+    adapter.mark_only_adapter_as_trainable(made)
+    made.max_seq_length = options.length
+    with torch.no_grad():
+        made(torch.zeros(1, 1, dtype=torch.int64))
+    made.train(options.operation == "training")
+    return made
+
+
+def model(fields, options, dtype):
+    """GPT of litgpt.lora, or of litgpt.adapter with prompts: what has no adapter is trained only where nothing has one."""
+    if options.adapter == "adaption_prompt":
+        return prompted(fields, options, dtype)
+    targets = options.targets.split(",") if options.adapter != "none" else []
+    config = lora.Config(
+        **shape(fields),
         lora_r=options.rank if targets else 0,
         lora_alpha=16,
         lora_dropout=options.adapter_dropout,

@@ -41,7 +41,7 @@ def arguments(words):
     p.add_argument("--experts", choices=["", "eager", "batched_mm", "grouped_mm"], default="")
     p.add_argument("--dtype", choices=list(build.FORMATS), default="float32")
     p.add_argument("--checkpointing", choices=["", "reentrant", "not_reentrant"], default="")
-    p.add_argument("--adapter", choices=["none", "lora", "dora", "ia3", "ln_tuning", "oft"], default="none")
+    p.add_argument("--adapter", choices=["none", "lora", "dora", "ia3", "ln_tuning", "oft", "adaption_prompt"], default="none")
     p.add_argument("--rank", type=int, default=8)
     p.add_argument("--targets", default="q_proj,v_proj")
     p.add_argument("--modules-to-save", default="")

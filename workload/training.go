@@ -322,10 +322,13 @@ const (
 	IA3      = "ia3"       // a vector that scales an output, or the input of the last layer of a network
 	LNTuning = "ln_tuning" // trained copies of norms
 	OFT      = "oft"       // rotations of the input, in so many blocks as the rank says
+	// AdaptionPrompt is LLaMA-Adapter: positions before those of the text, as many as
+	// the rank says, to which a layer attends apart, and a gate for each head.
+	AdaptionPrompt = "adaption_prompt"
 )
 
 // Adapters lists the kinds of adapters.
-func Adapters() []string { return []string{LoRA, DoRA, IA3, LNTuning, OFT} }
+func Adapters() []string { return []string{LoRA, DoRA, IA3, LNTuning, OFT, AdaptionPrompt} }
 
 // ranked reports an adapter that has a rank.
 func (t *Tuning) ranked() bool { return t.Kind != IA3 && t.Kind != LNTuning }
@@ -341,7 +344,7 @@ func (t *Tuning) Check() error {
 		return fmt.Errorf("has rank %d, expected at most %d", t.Rank, MaxRank)
 	case t.Rank < 1 && len(t.Saved) == 0 && t.ranked():
 		return fmt.Errorf("does not say its rank")
-	case len(t.Targets) == 0 && len(t.Saved) == 0:
+	case len(t.Targets) == 0 && len(t.Saved) == 0 && t.Kind != AdaptionPrompt:
 		return fmt.Errorf("does not say which modules it targets: name them (q_proj, v_proj), or all-linear")
 	}
 	return nil

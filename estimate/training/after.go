@@ -88,7 +88,7 @@ func (j *job) merge() {
 			j.here(term, account.Zero("there is no adapter to merge", requested(mergeFormula)))
 			return
 		}
-		if k := j.train.Tuning.Kind; k == workload.IA3 || k == workload.OFT {
+		if k := j.train.Tuning.Kind; k == workload.IA3 || k == workload.OFT || k == workload.AdaptionPrompt {
 			j.here(term, account.Unknown("merging adapters of the kind "+k+" is not modelled", requested(mergeFormula)))
 			return
 		}

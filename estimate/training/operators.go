@@ -171,6 +171,8 @@ func (j *job) adapterOf(m workload.TunedModule) modules.Adapter {
 		a.Kind, a.Input = modules.Scaling, rows == 1
 	case workload.OFT:
 		a.Kind = modules.Rotation
+	case workload.AdaptionPrompt:
+		a.Kind = modules.Prompt
 	}
 	return a
 }

@@ -22,7 +22,7 @@ func TestLitGPTRowsBesideTheTable(t *testing.T) {
 		model, release       string
 		context, batch, step int
 		rank                 int
-		targets, base        string
+		targets, base        string // without targets the adapter is of prompts
 		want, within         float64
 	}{
 		{"tinyllama-1.1b", hub, 512, 8, 0, 32, every, "nf4", 16.24, 0.004},
@@ -33,10 +33,16 @@ func TestLitGPTRowsBesideTheTable(t *testing.T) {
 		{"stablelm-alpha-3b", first, 1034, 1, 1, 8, some, "nf4-double", 6.19, 0.004},
 		{"stablelm-alpha-3b", first, 1034, 1, 1, 8, some, "", 9.69, 0.004},
 		{"stablelm-alpha-3b", first, 1034, 2, 1, 8, some, "", 12.10, 0.004},
+		{"stablelm-alpha-3b", first, 1034, 1, 1, 10, "", "", 9.10, 0.004},
+		{"stablelm-alpha-3b", first, 1034, 1, 1, 10, "", "nf4", 5.65, 0.004},
+		{"stablelm-alpha-3b", first, 1034, 1, 1, 10, "", "nf4-double", 5.48, 0.004},
 		{"llama-2-13b", first, 1304, 1, 1, 8, some, "nf4", 23.14, 0.05},
 		{"llama-2-7b", first, 1304, 2, 1, 8, some, "", 29.07, 0.05},
 	} {
-		optimizer, base := "adamw", ""
+		optimizer, base, kind := "adamw", "", ""
+		if c.targets == "" {
+			kind = "kind: adaption_prompt, "
+		}
 		if c.base != "" {
 			optimizer, base = "paged_adamw", ", base: "+c.base
 		}
@@ -48,8 +54,8 @@ inputs: {only: {context: %d, micro_batch: %d}}
 precision: bf16-params
 training:
   optimizer: %s
-  adapter: {rank: %d, targets: [%s], format: bf16, dropout: true%s}
-`, c.release, c.context, c.batch, optimizer, c.rank, c.targets, base)}
+  adapter: {%srank: %d, targets: [%s], format: bf16, dropout: true%s}
+`, c.release, c.context, c.batch, optimizer, kind, c.rank, c.targets, base)}
 		row := run.row()
 		e, known := row.errorOf()
 		if !known || math.Abs(e) > c.within {

@@ -14,12 +14,13 @@ const (
 	LowRank  AdapterKind = ""         // B(A(x)) is added
 	Scaling  AdapterKind = "scaling"  // a vector scales the input or the output (IA3)
 	Rotation AdapterKind = "rotation" // blocks turn the input (OFT)
+	Prompt   AdapterKind = "prompt"   // positions that attention meets apart (LLaMA-Adapter)
 )
 
 // Adapter is an adapter on one linear layer.
 type Adapter struct {
 	Kind    AdapterKind
-	Rank    int64        // of a rotation the number of blocks
+	Rank    int64        // of a rotation the number of blocks, of a prompt its positions
 	Input   bool         // what is scaled is the input
 	Format  dtype.Format // of its own weights
 	Dropout bool         // of its input

@@ -233,6 +233,7 @@ func (n *Net) Cut(length int64) {
 		return
 	}
 	n.turns, n.frequencies = n.m.Buffer(dtype.F32, length, n.rotary), n.m.Buffer(dtype.F32, length, n.rotary)
+	n.promptKeys()
 }
 
 // litgptBlock is Block.
@@ -303,6 +304,9 @@ func (n *Net) litgptAttention(l *layer, x, cos, sin torch.Tensor) torch.Tensor {
 	how := torch.Attention{Causal: true}
 	how.Kernel = n.kernel(how, q, k, v, torch.Tensor{})
 	y := f.Let(m.Transpose(m.ScaledDotProduct(how, q, k, v, torch.Tensor{}), 1, 2))
+	if joined := l.linear("attn", model.RoleQKV, model.RoleQKVBias, 0); joined.prompt != nil {
+		f.Set(&y, n.prompting(joined.prompt, q, y))
+	}
 	f.Set(&y, m.Reshape(y, batch, length, -1))
 	return f.Return(n.litgptLinear(l.linear("proj", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), y))
 }

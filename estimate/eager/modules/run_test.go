@@ -90,6 +90,10 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
 	}
 	o.InputGrads = o.Checkpointing && r.option("software") == ""
+	if kind == "adaption_prompt" {
+		o.Adapter = func(t model.Tensor) (modules.Adapter, bool) { return a, t.Role == model.RoleQKV && t.Layer >= 2 }
+		return
+	}
 	o.Adapter = func(t model.Tensor) (modules.Adapter, bool) {
 		own := a
 		own.Input = t.Role == model.RoleDown
@@ -98,7 +102,7 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 }
 
 // kinds are the conditions' names of adapters that are no pair of matrices.
-var kinds = map[string]modules.AdapterKind{"ia3": modules.Scaling, "oft": modules.Rotation}
+var kinds = map[string]modules.AdapterKind{"ia3": modules.Scaling, "oft": modules.Rotation, "adaption_prompt": modules.Prompt}
 
 // module is the last name of what holds a weight.
 func module(t model.Tensor) string {

@@ -153,7 +153,9 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 		n.why = "packed weights of litgpt beside checkpointing have no program here"
 	}
 	if n.o.Adapter != nil && n.o.Software == LitGPT && t.Role == model.RoleQKV {
-		l.adapter = n.qkvAdapter(t)
+		if l.prompt = n.prompted(t); l.prompt == nil {
+			l.adapter = n.qkvAdapter(t)
+		}
 	} else if n.o.Adapter != nil {
 		if a, ok := n.o.Adapter(t); ok {
 			n.lacksAdapter(t, a, w)
@@ -244,6 +246,7 @@ type linear struct {
 	packed       *torch.Packed
 	adapter      *lowRank
 	turned       *turned
+	prompt       *prompt
 	transposed   bool
 }
 
