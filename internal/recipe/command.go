@@ -52,6 +52,7 @@ type command struct {
 	plan    *plan
 	visible int64 // devices that the environment names; 0 where it does not
 	perNode int64 // of the environment (NPROC_PER_NODE)
+	cublas  string
 	nested  int
 }
 
@@ -90,6 +91,8 @@ func (c *command) assign(name, value string) {
 		}
 	case "NPROC_PER_NODE":
 		c.perNode, _ = strconv.ParseInt(value, 10, 64)
+	case "CUBLAS_WORKSPACE_CONFIG":
+		c.cublas = value
 	}
 }
 
@@ -114,10 +117,13 @@ func (c *command) program(words []string) error {
 	return c.script(words)
 }
 
-// launched notes devices of the environment, where no launcher says how many
-// processes run.
+// launched notes what the environment says: the workspaces of cuBLAS, and devices
+// where no launcher says how many processes run.
 func (c *command) launched() {
 	p := c.plan
+	if p.software == "megatron" && c.cublas != "" {
+		p.set("cublas_workspace", setting{value: c.cublas, written: "CUBLAS_WORKSPACE_CONFIG", strength: inLauncher})
+	}
 	switch {
 	case p.world() > 0:
 	case c.perNode > 0:

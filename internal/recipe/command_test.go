@@ -113,6 +113,31 @@ func TestMegatronArguments(t *testing.T) {
 	}
 }
 
+// The environment says how large cuBLAS' workspaces are, arguments of checkpoints and
+// inference change no size, and another script builds another model.
+func TestMegatronSurroundings(t *testing.T) {
+	const rest = " --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 32 --bf16 --attention-backend unfused --async-save --use-persistent-ckpt-worker --verify-integrity --fim-data --inference-max-seq-length 64"
+	for _, c := range []struct {
+		command   string
+		workspace int64
+		open      string
+	}{
+		{"torchrun --nproc_per_node 8 pretrain_gpt.py", 0, ""},
+		{"env CUBLAS_WORKSPACE_CONFIG=:4096:8 torchrun --nproc_per_node 8 pretrain_gpt.py", 32 << 20, ""},
+		{"CUBLAS_WORKSPACE_CONFIG=large torchrun --nproc_per_node 8 pretrain_gpt.py", 0, "CUBLAS_WORKSPACE_CONFIG"},
+		{"torchrun --nproc_per_node 8 pretrain_bert.py", 0, "pretrain_bert.py: it builds another model"},
+	} {
+		r, err := Parse(strings.Fields(c.command+rest), published(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := strings.Join(r.Workload.Open, "; ")
+		if r.Workload.Training.Megatron.CublasWorkspace != c.workspace || !strings.Contains(open, c.open) || (open == "") != (c.open == "") {
+			t.Errorf("%s: %d, %q", c.command, r.Workload.Training.Megatron.CublasWorkspace, open)
+		}
+	}
+}
+
 // A pipeline of Megatron's: interleaved where a stage runs several pieces, and
 // recomputation with its method.
 func TestMegatronPipeline(t *testing.T) {

@@ -28,7 +28,7 @@ func kinds() map[field]kind {
 			fsdp_strategy reduce_format activation_checkpointing granularity recompute_method pipeline_schedule compute_format
 			loss shard_optimizer titan_layers rollout_mode model_builder model_flavor assets positions normalization router main_grads main_params first_moment second_moment fp8
 			offload_optimizer offload_parameters quantised_storage
-			attention_backend loss_kernel router_format dispatcher context_exchange expert_layers`,
+			attention_backend loss_kernel router_format dispatcher context_exchange expert_layers cublas_workspace`,
 		aCount: `context micro_batch global_batch accumulation processes nodes processes_per_node tensor_parallel pipeline_parallel
 			context_parallel expert_parallel data_parallel replicas lora_rank quantisation_bits zero_stage shard_group reduce_bucket gather_bucket
 			prefetch persistence most_live bucket_mb eval_batch eval_accumulation generations prompt_length completion_length checkpoint_every

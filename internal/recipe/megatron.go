@@ -103,6 +103,11 @@ func (p *plan) megatronSettings() *workload.Megatron {
 		m.LoaderMask = &no
 	}
 	p.megatronKernels(m)
+	if bytes, err := workload.ParseCublasWorkspace(p.text("cublas_workspace")); p.said("cublas_workspace") {
+		if m.CublasWorkspace = bytes; err != nil {
+			p.open(p.where("cublas_workspace"), err.Error())
+		}
+	}
 	if f, known := dtype.Parse(p.text("router_format")); known {
 		m.RouterFormat = f
 	}

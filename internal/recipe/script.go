@@ -27,8 +27,13 @@ func (c *command) script(words []string) error {
 	if strings.HasPrefix(name, "-") {
 		return &Error{Msg: "the command names no script", Hint: hintCommand}
 	}
-	c.methodOf(path.Base(name))
-	return c.arguments(softwareOf(name, words), words)
+	base, software := path.Base(name), softwareOf(name, words)
+	if software == "megatron" && strings.HasPrefix(base, "pretrain_") && base != "pretrain_gpt.py" {
+		// BERT has heads and a pooler of its own, T5 two stacks, Mamba other layers.
+		c.plan.open(base, "it builds another model than pretrain_gpt.py, whose arguments are read here")
+	}
+	c.methodOf(base)
+	return c.arguments(software, words)
 }
 
 // methodOf tells TRL's trainers by the name of the script.
