@@ -88,6 +88,11 @@ func unmodelled(in estimate.Input, s settings) string {
 		return "adapters are not modelled for Megatron-LM"
 	case s.Implementation == workload.LocalLayers:
 		return "mcore's own layers (--transformer-impl local) are not modelled"
+	case s.CrossEntropy == workload.NativeFusedLoss && in.Plan.Last:
+		// Its pieces are compiled (megatron/core/fusions/fused_cross_entropy.py), and
+		// published runs peak a copy of the logits in 32 bits above the unfused loss
+		// (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion on H100: 402 MiB, one is 394).
+		return "copies that the compiled loss makes are not modelled (--cross-entropy-fusion-impl native)"
 	case train.Sharding != nil && len(train.Sharding.Offload) > 0:
 		return "offloading is not modelled for Megatron-LM"
 	case train.Sharding != nil && train.Sharding.Kind != workload.Distributed && train.Sharding.Kind != workload.DDP:

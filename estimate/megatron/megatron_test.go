@@ -158,6 +158,7 @@ func TestUnknown(t *testing.T) {
 		{"fp8", "features: [fp8_compute]\ntraining: {optimizer: adamw}\n", "fp8", nil},
 		{"graphs", "features: [cuda_graphs]\ntraining: {optimizer: adamw}\n", "cuda_graphs", nil},
 		{"local", "training: {optimizer: adamw, megatron: {implementation: local}}\n", "--transformer-impl local", nil},
+		{"native loss", "training: {optimizer: adamw, megatron: {cross_entropy: native}}\n", "--cross-entropy-fusion-impl native", nil},
 		{"offload", "training: {optimizer: adamw, sharding: {kind: distributed, offload: [optimizer]}}\n", "offloading", nil},
 		{"fsdp", "layout: {data_parallel: 2}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n", "fsdp2", nil},
 		{"optimizer", "training: {optimizer: muon}\n", "muon", nil},
