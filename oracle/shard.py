@@ -2,14 +2,17 @@
 
     python oracle/shard.py CONFIG KIND RANKS [BATCH LENGTH]
 
-KIND is fsdp2, fsdp2-bf16 (gathered in bfloat16, reduced in 32 bits), fsdp1, ddp or
-ddp-view. Collectives do nothing: the process group is PyTorch's fake one, of which
-this process is the first of RANKS; DDP, which the fake one does not serve, runs
-over gloo with one rank. What a rank allocates is the same. The second step is
-recorded, without an optimizer; bytes are beyond its beginning.
+KIND is fsdp2, fsdp2-bf16 (gathered in bfloat16, reduced in 32 bits), fsdp1, ddp,
+ddp-view, or zero1, zero2, zero3 of DeepSpeed with a bucket of 1,000,000 elements and
+PyTorch's fused AdamW (DS_ACCELERATOR=cpu). Collectives do nothing: the process
+group is PyTorch's fake one, of which this process is the first of RANKS, of zero2 the
+last; DDP, which the fake one does not serve, runs over gloo with one rank. What
+a rank allocates is the same. The second step is recorded, of DeepSpeed alone with an
+optimizer; bytes are beyond its beginning.
 """
 
 import json
+import os
 import sys
 
 import torch
@@ -48,6 +51,26 @@ def divided(model, kind, ranks):
     return DistributedDataParallel(model, gradient_as_bucket_view=kind.endswith("view"))
 
 
+def deepspeed_of(model, stage):
+    import deepspeed
+
+    zero = {"stage": stage, "reduce_bucket_size": 1_000_000, "overlap_comm": False}
+    if stage == 3:
+        zero |= {"stage3_param_persistence_threshold": 1, "stage3_prefetch_bucket_size": 0}
+    adam = {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True, "fused": True}}
+    config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "optimizer": adam, "zero_optimization": zero}
+    return deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)[0]
+
+
+def engine_step(engine, ids):
+    with record_function(events.MARK + "forward"):
+        loss = engine(input_ids=ids, labels=ids).loss
+    with record_function(events.MARK + "backward"):
+        engine.backward(loss)
+    with record_function(events.MARK + "optimizer"):
+        engine.step()
+
+
 def step(model, ids):
     with record_function(events.MARK + "forward"):
         loss = model(input_ids=ids, labels=ids).loss
@@ -61,15 +84,21 @@ def main(path, kind, ranks, batch=2, length=64):
     if kind.startswith("ddp"):
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     else:
-        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=int(ranks))
+        rank = int(ranks) - 1 if kind == "zero2" else 0
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=int(ranks))
     with open(path) as f:
         config = transformers.AutoConfig.for_model(**json.load(f))
     torch.manual_seed(0)
-    model = divided(transformers.AutoModelForCausalLM.from_config(config).float(), kind, int(ranks))
+    model, run = transformers.AutoModelForCausalLM.from_config(config).float(), step
+    if kind.startswith("zero"):
+        model, run = deepspeed_of(model, int(kind[-1])), engine_step
+    else:
+        model = divided(model, kind, int(ranks))
     ids = torch.randint(0, 50, (int(batch), int(length)))
-    step(model, ids)
+    run(model, ids)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
-        step(model, ids)
+        run(model, ids)
     level, peak, name = 0, 0, ""
     for what, thing in events.normalise(events.read(p))[0]:
         if what == "phase":

@@ -12,18 +12,21 @@ import (
 type partitionedStates struct {
 	divided
 	whole    []*parameter
-	part     *parameter     // of the run of all trained parameters
-	buckets  []torch.Tensor // while backward runs
-	inBucket int64          // elements
-	waiting  []*parameter   // whose gradients are in the bucket, or as large as it
-	kept     torch.Tensor   // gradients of the parameters in the part
-	covered  int64          // elements of the parameters that lie in the part, the last rank's
+	part     *parameter           // of the run of all trained parameters
+	starts   map[*parameter]int64 // where in that run each begins
+	buckets  []torch.Tensor       // while backward runs
+	inBucket int64                // elements
+	waiting  []*parameter         // whose gradients are in the bucket, or as large as it
+	kept     torch.Tensor         // gradients of the parameters in the part
+	covered  int64                // elements of the parameters that lie in the part, the last rank's
 }
 
 func (z *partitionedStates) hold() []*parameter {
 	z.whole = z.trained()
 	var elements int64
+	z.starts = map[*parameter]int64{}
 	for _, p := range z.whole {
+		z.starts[p] = elements
 		elements += p.elements
 	}
 	if len(z.whole) == 0 {
@@ -115,6 +118,7 @@ func (z *partitionedStates) reduce() {
 	if len(z.waiting) == 0 {
 		return
 	}
+	z.average()
 	if !z.kept.Defined() && !z.offloads(workload.OffloadOptimizer) {
 		z.kept = z.machine.Bucket("grads_in_partition", z.gradientFormat(), z.covered)
 		z.machine.AsGradients(z.kept)
@@ -123,6 +127,33 @@ func (z *partitionedStates) reduce() {
 		z.machine.ZeroGrad(p.tensor, true)
 	}
 	z.waiting, z.inBucket = z.waiting[:0], 0
+}
+
+// average reduces the bucket. Its slices for one rank after another are copied
+// together, unless all of it is for one rank (average_tensor merges those, and
+// allreduce_bucket flattens a list). Worked number: three layers of 262,656
+// elements in bfloat16, two of one rank and one of the next, are 1,575,936 bytes
+// beside the bucket, as DeepSpeed 0.19.8 allocated.
+func (z *partitionedStates) average() {
+	first, last := z.ranks, int64(-1)
+	for _, p := range z.waiting {
+		from, to := z.owners(p)
+		first, last = min(first, from), max(last, to)
+	}
+	if first >= last {
+		return
+	}
+	stream := "default"
+	if *z.Overlap {
+		stream = "reduction"
+	}
+	z.machine.On(stream, func() { z.machine.Drop(z.machine.Bucket("allreduce", z.gradientFormat(), z.inBucket)) })
+}
+
+// owners are the first and the last rank whose part a parameter has elements of.
+func (z *partitionedStates) owners(p *parameter) (first, last int64) {
+	at := z.starts[p]
+	return at / z.part.elements, (at + max(1, p.elements) - 1) / z.part.elements
 }
 
 // backwardEnds reduces what is left, and frees the buffers.
@@ -147,11 +178,25 @@ func (z *partitionedStates) step(list []*parameter, first bool) bool {
 		}
 		return true
 	}
+	z.norm()
 	z.stepPart(z.part, z.gradientFormat(), first, func() {
 		z.machine.Drop(z.kept)
 		z.kept = torch.Tensor{}
 	})
 	return true
+}
+
+// norm is that of the gradients, which each step takes, whether it clips or not:
+// of each parameter's elements in the part in 64 bits, one after another
+// (get_grad_norm_direct). Worked number: a layer of 512 × 512 is 2,097,152 bytes.
+func (z *partitionedStates) norm() {
+	from := (z.ranks - 1) * z.part.elements
+	for _, p := range z.whole {
+		begin := max(z.starts[p], from)
+		if n := z.starts[p] + p.elements - begin; n > 0 {
+			z.free(z.born(z.temporaries(), 8*n))
+		}
+	}
 }
 
 // stepPart is one step over a part: its gradients as one tensor, that tensor in

@@ -95,3 +95,64 @@ func (c recordedRank) run(t *testing.T, m *model.Model) recordedRank {
 		backward: peak(account.PhaseBackward), left: phases[account.PhaseBackward].End.Requested.Low() - start,
 	}
 }
+
+// TestRecordedDeepSpeed compares a rank of four with what DeepSpeed 0.19.8 allocated
+// (oracle/shard.py testdata/eager/llama/config.json KIND 4) for the same Llama in
+// bfloat16, with buckets of 1,000,000 elements and PyTorch's fused AdamW, in bytes
+// beyond the beginning of the second step. The second stage is the last rank's, and
+// its gradients are 768 elements longer.
+func TestRecordedDeepSpeed(t *testing.T) {
+	m, err := recordedModel(t).WithFormat("bf16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind                              workload.ShardingKind
+		forward, backward, left, stepping int64
+	}{
+		{workload.ZeRO2, 14_396_944, 18_622_080, 5_396_736, 23_828_736},
+		{workload.ZeRO3, 33_055_504, 34_589_440, 0, 13_993_920},
+	} {
+		phases := secondStep(t, m, c.kind)
+		start := phases[account.PhaseForward].Start.Requested.Low()
+		peak := func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
+		for _, x := range []struct {
+			name      string
+			got, want int64
+		}{
+			{"the peak of forward", max(peak(account.PhaseForward), peak(account.PhaseLoss)), c.forward},
+			{"the peak of backward", peak(account.PhaseBackward), c.backward},
+			{"what backward leaves", phases[account.PhaseBackward].End.Requested.Low() - start, c.left},
+			{"the peak of the update", peak(account.PhaseOptimizerStep), c.stepping},
+		} {
+			if math.Abs(float64(x.got-x.want)) > 8+2*768 {
+				t.Errorf("%s: %s is %d bytes, was %d", c.kind, x.name, x.got, x.want)
+			}
+		}
+	}
+}
+
+// secondStep is the phases of the second step under DeepSpeed.
+func secondStep(t *testing.T, m *model.Model, kind workload.ShardingKind) map[account.PhaseID]account.Phase {
+	t.Helper()
+	p, _, _ := workload.ParseLayout("bf16-params-bf16-grads-fp32-master-fp32-moments")
+	o, _ := workload.ParseOptimizer("adamw", "fused")
+	w := workload.Workload{Operation: workload.Training, Precision: p, Mesh: workload.Mesh{DataParallel: 4},
+		Training: &workload.Train{Optimizer: o, Sharding: &workload.Sharding{Kind: kind, ReduceBucket: 1_000_000, Persistence: 1, Prefetch: 1}},
+		Inputs:   []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: 64, workload.MicroBatch: 2}}}}
+	plans, err := parallel.Plan(m, w.Mesh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: plans[0], Workload: &w, Memory: estimate.Memory{Arch: hostArch}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := map[account.PhaseID]account.Phase{}
+	for _, phase := range r.Timeline.Account().Phases {
+		if phase.Step == 2 {
+			phases[phase.ID] = phase
+		}
+	}
+	return phases
+}
