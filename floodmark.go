@@ -27,6 +27,9 @@ import (
 
 // Request is what an estimate is asked about.
 type Request struct {
+	// Adapter is the file that describes the adapter that is trained; nil where the
+	// workload does (see Tune).
+	Adapter   *load.AdapterConfig
 	Model     *model.Model
 	ModelPath string            // read when Model is nil: what [LoadModel] takes
 	Workload  workload.Workload // without an operation: loading alone

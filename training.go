@@ -1,6 +1,8 @@
 package floodmark
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,10 +76,30 @@ func storedAs(m *model.Model, f dtype.Format) bool {
 	return true
 }
 
+// Tune makes the workload train an adapter that a file describes.
+func (r *Request) Tune(c *load.AdapterConfig) error {
+	if r.Workload.Training == nil {
+		return &SettingsError{errors.New("the workload does not say how the adapter is trained (training)")}
+	}
+	t := *r.Workload.Training
+	if t.Tuning != nil {
+		return &SettingsError{errors.New("the workload describes the adapter that it trains, and a file describes another")}
+	}
+	t.Tuning = &workload.Tuning{
+		Kind: c.KindName(), Rank: c.Rank, Targets: c.TargetNames(), Saved: c.Saved,
+		Dropout: c.Dropout, Options: c.Options, Feedforward: c.Feedforward,
+	}
+	if t.Tuning.Kind == workload.AdaptionPrompt {
+		t.Tuning.Rank = int(c.Options["adapter_len"])
+	}
+	r.Workload.Training, r.Adapter = &t, c
+	return nil
+}
+
 // tune counts the adapter on the model.
 func (r *Request) tune(t workload.Train) error {
 	tuning := *t.Tuning
-	if tuning.Kind == workload.AdaptionPrompt {
+	if tuning.Kind == workload.AdaptionPrompt && r.Adapter == nil {
 		if !r.litgpt() {
 			return &SettingsError{errPromptsElsewhere}
 		}
@@ -86,13 +108,23 @@ func (r *Request) tune(t workload.Train) error {
 		r.Workload.Training = &t
 		return nil
 	}
-	a, err := load.NewAdapter(tuning.Kind, tuning.Rank, tuning.Targets, tuning.Saved).On(r.Model)
+	config := load.NewAdapter(tuning.Kind, tuning.Rank, tuning.Targets, tuning.Saved)
+	config.Options, config.Feedforward = tuning.Options, tuning.Feedforward
+	if r.Adapter != nil && r.Adapter.KindName() == cmp.Or(tuning.Kind, workload.LoRA) {
+		read := *r.Adapter
+		read.Rank, config = tuning.Rank, &read
+	}
+	a, err := config.On(r.Model)
 	if err != nil {
 		return &SettingsError{err}
 	}
 	tuning.Modules = nil
 	for _, m := range a.Tuned {
-		tuning.Modules = append(tuning.Modules, workload.TunedModule{Module: m.Module, Tensor: m.Tensor, Saved: m.Saved, Shapes: m.Shapes})
+		var frozen []workload.FrozenTensor
+		for _, f := range m.Frozen {
+			frozen = append(frozen, workload.FrozenTensor(f))
+		}
+		tuning.Modules = append(tuning.Modules, workload.TunedModule{Module: m.Module, Tensor: m.Tensor, Saved: m.Saved, Shapes: m.Shapes, Once: m.Once, Frozen: frozen})
 	}
 	t.Tuning = &tuning
 	r.Workload.Training = &t

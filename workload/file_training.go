@@ -99,6 +99,9 @@ type tuningYAML struct {
 	Base     string   `yaml:"base"`
 	Prepared bool     `yaml:"prepared"`
 	Dropout  bool     `yaml:"dropout"`
+
+	Feedforward []string         `yaml:"feedforward_modules"`
+	Options     map[string]int64 `yaml:"options"`
 }
 
 type evaluationYAML struct {
@@ -189,6 +192,7 @@ func (c *checker) tuning(d tuningYAML) *Tuning {
 	t := &Tuning{
 		Kind: d.Kind, Rank: int(c.atLeast("training.adapter.rank", d.Rank, 0)), Targets: d.Targets, Saved: d.Saved,
 		Format: c.format("training.adapter.format", d.Format), Base: d.Base, Prepared: d.Prepared, Dropout: d.Dropout,
+		Feedforward: d.Feedforward, Options: d.Options,
 	}
 	if err := t.Check(); err != nil {
 		c.wrong("training.adapter", "%v", err)

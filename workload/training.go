@@ -121,7 +121,7 @@ func (c Checkpointing) String() string {
 
 // Tuning is fine-tuning that leaves the base model frozen.
 type Tuning struct {
-	Kind    string // "lora" where nothing is said, or one of Adapters
+	Kind    string // "lora" where nothing is said, dora, ia3, ln_tuning, oft, or another of PEFT's kinds
 	Rank    int
 	Targets []string // names of modules or their ends; "all-linear" alone for every linear layer but the head
 	Saved   []string // modules_to_save: trained whole, as copies beside the frozen ones
@@ -133,6 +133,12 @@ type Tuning struct {
 	// to 32 bits.
 	Prepared bool
 	Dropout  bool
+	// Options are the sizes that the kind has beside a rank, as PEFT calls them
+	// (n_frequency, block_size); what is not said has PEFT's default.
+	Options map[string]int64
+	// Feedforward is the modules whose input IA3 scales; none for the last layer of
+	// each network.
+	Feedforward []string
 	// Modules is the adapter as it was counted on the model.
 	Modules []TunedModule
 }
@@ -143,6 +149,14 @@ type TunedModule struct {
 	Tensor int       // index of its weight among the model's tensors
 	Saved  bool      // a copy of the module, in the module's own format
 	Shapes [][]int64 // the tensors that are trained
+	Frozen []FrozenTensor
+	Once   bool // it stands beside the modules: a bank that they share, or a prompt
+}
+
+// FrozenTensor is what an adapter holds and does not train.
+type FrozenTensor struct {
+	Format dtype.Format
+	Shape  []int64
 }
 
 // EvaluationLoop is how evaluation runs between steps of training.
@@ -325,10 +339,15 @@ const (
 	// AdaptionPrompt is LLaMA-Adapter: positions before those of the text, as many as
 	// the rank says, to which a layer attends apart, and a gate for each head.
 	AdaptionPrompt = "adaption_prompt"
+	LoRAFA         = "lora_fa" // LoRA whose A is frozen
+	MiCA           = "mica"    // LoRA whose B is frozen
 )
 
-// Adapters lists the kinds of adapters.
-func Adapters() []string { return []string{LoRA, DoRA, IA3, LNTuning, OFT, AdaptionPrompt} }
+// basic reports a kind of adapter that has no default of its own for what it trains;
+// the others are PEFT's, which the reader of adapters counts.
+func (t *Tuning) basic() bool {
+	return t.Kind == "" || slices.Contains([]string{LoRA, DoRA, IA3, LNTuning, OFT, AdaptionPrompt}, t.Kind)
+}
 
 // ranked reports an adapter that has a rank.
 func (t *Tuning) ranked() bool { return t.Kind != IA3 && t.Kind != LNTuning }
@@ -336,15 +355,13 @@ func (t *Tuning) ranked() bool { return t.Kind != IA3 && t.Kind != LNTuning }
 // Check refuses an adapter that does not say what it trains.
 func (t *Tuning) Check() error {
 	switch {
-	case t.Kind != "" && !slices.Contains(Adapters(), t.Kind):
-		return fmt.Errorf("is of the kind %q, expected one of %s", t.Kind, strings.Join(Adapters(), ", "))
 	case t.Rank > 0 && !t.ranked():
 		return fmt.Errorf("is of the kind %s, which has no rank", t.Kind)
 	case t.Rank > MaxRank:
 		return fmt.Errorf("has rank %d, expected at most %d", t.Rank, MaxRank)
-	case t.Rank < 1 && len(t.Saved) == 0 && t.ranked():
+	case t.Rank < 1 && len(t.Saved) == 0 && t.ranked() && t.basic():
 		return fmt.Errorf("does not say its rank")
-	case len(t.Targets) == 0 && len(t.Saved) == 0 && t.Kind != AdaptionPrompt:
+	case len(t.Targets) == 0 && len(t.Saved) == 0 && t.basic() && t.Kind != AdaptionPrompt:
 		return fmt.Errorf("does not say which modules it targets: name them (q_proj, v_proj), or all-linear")
 	}
 	return nil

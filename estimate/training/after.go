@@ -74,7 +74,7 @@ func (j *job) generate() {
 		j.here(term, s.Reserved)
 		j.here(j.term(account.TermRecurrentState, account.CategoryRecurrentState, s.Recurrent.Provenance), s.Recurrent)
 	})
-	j.unpredicted(i, i)
+	j.unpredicted(i, i, j.why())
 }
 
 // merge adds the adapter to the weights that it is on, one module at a time: the
@@ -88,7 +88,7 @@ func (j *job) merge() {
 			j.here(term, account.Zero("there is no adapter to merge", requested(mergeFormula)))
 			return
 		}
-		if k := j.train.Tuning.Kind; k == workload.IA3 || k == workload.OFT || k == workload.AdaptionPrompt {
+		if k := j.train.Tuning.Kind; k != "" && k != workload.LoRA && k != workload.DoRA && k != workload.LNTuning {
 			j.here(term, account.Unknown("merging adapters of the kind "+k+" is not modelled", requested(mergeFormula)))
 			return
 		}

@@ -29,9 +29,12 @@ func (j *job) evaluation() {
 		}
 		j.kept(e)
 	})
+	if why := j.undescribed(); why != "" && j.ops != nil {
+		j.unpredicted(i, i, why)
+	}
 	if j.ops == nil {
 		j.leastLogits(i, e)
-		j.unpredicted(i, i)
+		j.unpredicted(i, i, j.why())
 	}
 	j.weighLogits(e)
 }

@@ -122,6 +122,10 @@ func (j *job) adapter() []*parameter {
 		if own, has := stored[m.Tensor]; m.Saved && has && own.Bits() >= 16 {
 			f = own
 		}
+		for _, held := range m.Frozen {
+			p := newParameter(m.Module, model.RoleBuffer, held.Shape, held.Format, term)
+			j.born(term, p.in(p.format))
+		}
 		for _, shape := range m.Shapes {
 			p := newParameter(m.Module, j.in.Model.Tensors[m.Tensor].Role, shape, f, term)
 			p.trained, p.part = true, j.partOf(m.Tensor)

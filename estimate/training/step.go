@@ -86,6 +86,7 @@ func (j *job) tokens() (int64, bool) {
 // ones the first makes the gradients, and the others run beside them.
 func (j *job) microBatch(n, micro int, makes bool) {
 	if j.ops != nil {
+		from := len(j.tl.Phases)
 		j.ops.beforeLoss = func() {
 			j.finish()
 			j.begin(account.PhaseLoss, n, micro)
@@ -96,6 +97,9 @@ func (j *job) microBatch(n, micro int, makes bool) {
 			j.backward()
 			j.gradientsApart()
 		})
+		if why := j.undescribed(); why != "" {
+			j.unpredicted(from, len(j.tl.Phases)-1, why)
+		}
 		return
 	}
 	from := len(j.tl.Phases)
@@ -110,7 +114,7 @@ func (j *job) microBatch(n, micro int, makes bool) {
 			j.gradients(n == 1)
 		}
 	})
-	j.unpredicted(from, len(j.tl.Phases)-1)
+	j.unpredicted(from, len(j.tl.Phases)-1, j.why())
 }
 
 // autocast is the copies that torch.autocast keeps of the matrices that require
@@ -209,18 +213,36 @@ func (j *job) optimizerStep(n int) {
 
 // unpredicted is what the operators of the model make from one span to another:
 // unknown, with the reason.
-func (j *job) unpredicted(from, to int) {
+func (j *job) unpredicted(from, to int, why string) {
 	for _, t := range []struct {
 		id account.TermID
 		c  account.Category
 	}{{account.TermActivations, account.CategoryActivation}, {account.TermLogits, account.CategoryLogits}} {
 		p := requested("")
-		j.bound(j.term(t.id, t.c, p), from, int32(to), account.Unknown(j.why(), p))
+		j.bound(j.term(t.id, t.c, p), from, int32(to), account.Unknown(why, p))
 	}
 	if !j.caches {
 		j.caches = true
 		p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved}
-		j.bound(j.term(account.TermAllocatorCache, account.CategoryAllocatorCache, p), from, last, account.Unknown("what the allocator caches depends on activations: "+j.why(), p))
+		j.bound(j.term(account.TermAllocatorCache, account.CategoryAllocatorCache, p), from, last, account.Unknown("what the allocator caches depends on activations: "+why, p))
+	}
+}
+
+// undescribed is the reason for which passes through an adapter have no program.
+func (j *job) undescribed() string {
+	if j.train.Tuning == nil {
+		return ""
+	}
+	switch kind := j.train.Tuning.Kind; kind {
+	case "", workload.LoRA, workload.DoRA, workload.IA3, workload.LNTuning, workload.OFT, workload.LoRAFA, workload.MiCA:
+		return ""
+	case workload.AdaptionPrompt: // litgpt's stands in the layers, PEFT's beside them
+		if !slices.ContainsFunc(j.train.Tuning.Modules, func(m workload.TunedModule) bool { return m.Once }) {
+			return ""
+		}
+		fallthrough
+	default:
+		return "what adapters of the kind " + kind + " make in a pass is not modelled"
 	}
 }
 

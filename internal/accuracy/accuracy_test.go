@@ -58,6 +58,11 @@ func TestOracleTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = append(rows, trained...)
+	adapters, err := Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, adapters...)
 	ranks, err := Ranks()
 	if err != nil {
 		t.Fatal(err)

@@ -131,12 +131,14 @@ func (s *session) withAdapters(ctx context.Context, names []string, r *floodmark
 		if err != nil {
 			return err
 		}
-		kind := "lora"
-		if a.Config.DoRA {
-			kind = "dora"
+		if r.Workload.Training != nil {
+			if err := r.Tune(&a.Config); err != nil {
+				return err
+			}
+			continue
 		}
 		r.Workload.Adapters = append(r.Workload.Adapters, workload.Adapter{
-			Name: name, Kind: kind, Rank: a.Config.Rank, Parameters: a.Parameters.Low(), Bytes: a.Bytes()})
+			Name: name, Kind: a.Config.KindName(), Rank: a.Config.Rank, Parameters: a.Parameters.Low(), Bytes: a.Bytes()})
 		r.Warnings = append(r.Warnings, a.Warnings...)
 	}
 	return nil

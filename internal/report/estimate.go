@@ -123,7 +123,11 @@ func modelHead(b *strings.Builder, e *record.Estimate, s Style) {
 		trained(b, e.Training, s)
 	}
 	for _, a := range e.Adapters {
-		b.WriteString(paragraph(s, "  ", fmt.Sprintf("adapter %s · %s of rank %d · %s parameters · %s", a.Name, a.Kind, a.Rank, bytesize.Group(a.Parameters), s.amount(quantity{a.Bytes, a.LowBytes, a.HighBytes}))))
+		kind := a.Kind
+		if a.Rank > 0 {
+			kind += fmt.Sprintf(" of rank %d", a.Rank)
+		}
+		b.WriteString(paragraph(s, "  ", fmt.Sprintf("adapter %s · %s · %s parameters · %s", a.Name, kind, bytesize.Group(a.Parameters), s.amount(quantity{a.Bytes, a.LowBytes, a.HighBytes}))))
 	}
 	declared(b, e, s)
 	for _, field := range m.NotUnderstood {

@@ -45,7 +45,14 @@ type AdapterConfig struct {
 	RankPattern map[string]int // rank_pattern: patterns of modules with another rank
 	Layers      []int64        // layers_to_transform; nil for all
 	planned     bool           // it is yet to be trained: no file says it
-	Biases      string         // bias: which biases of the base model are trained; "none" for none
+	Dropout     bool           // lora_dropout, or the kind's own, is more than 0
+	// Options are the sizes that kinds of adapters have beside a rank, as PEFT calls them.
+	Options map[string]int64
+	// Feedforward is the modules whose input IA3 scales (feedforward_modules); none
+	// for the last layer of each network.
+	Feedforward []string
+	counted     adapterKind // the line that counts it; none for LoRA, IA3, trained norms and OFT
+	Biases      string      // bias: which biases of the base model are trained; "none" for none
 }
 
 // Tuned is what an adapter adds to one module, or to one of every expert.
@@ -58,6 +65,8 @@ type Tuned struct {
 	Parameters   int64
 	Tensor       int       // index of the module's weight among the model's tensors
 	Shapes       [][]int64 // the tensors that are trained: A, B, and what DoRA and a bias add
+	Frozen       []FrozenTensor
+	Once         bool // it stands beside the modules: a bank that they share, or a prompt
 }
 
 // Adapter is an adapter on its base model.
@@ -115,8 +124,8 @@ func OpenAdapter(ctx context.Context, name string, base *model.Model, o Options)
 	return a, a.list(ctx, folder)
 }
 
-// ReadAdapter reads an adapter_config.json. A kind of adapter other than LoRA
-// and DoRA is a [source.FormatError].
+// ReadAdapter reads an adapter_config.json. A kind of adapter that is not counted
+// is a [source.FormatError].
 func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 	if err := source.RefusePointer(src); err != nil {
 		return nil, err
@@ -129,27 +138,31 @@ func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 	if err := json.Unmarshal(data, &f.object); err != nil {
 		return nil, malformed(src.Name(), err)
 	}
-	if kind := f.text("peft_type"); kind != "LORA" {
-		return nil, source.InField(src.Name(), "peft_type", "is %s, expected LORA", quote(kind)).
-			WithHint("other kinds of adapters are not counted: name the base model alone, and add its bytes as a resident")
-	}
 	c := &AdapterConfig{
 		Base: f.text("base_model_name_or_path"), Rank: f.count("r"), DoRA: f.flag("use_dora", false), BiasOfB: f.flag("lora_bias", false),
 		Targets: f.selection("target_modules"), Excluded: f.selection("exclude_modules"), Biases: f.text("bias"),
 	}
+	if err := c.read(&f); err != nil {
+		return nil, err
+	}
 	f.read(&c.Alpha, "a number", "lora_alpha")
 	f.read(&c.Saved, "a list of names", "modules_to_save")
-	f.read(&c.RankPattern, "ranks by pattern", "rank_pattern")
+	if c.counted == nil || c.counted[kindName] != "adalora" { // whose pattern is what training left of each rank
+		f.read(&c.RankPattern, "ranks by pattern", "rank_pattern")
+	}
+	if !c.onModules() {
+		c.Targets = selection{}
+	}
 	var one int64
 	if raw := f.object["layers_to_transform"]; json.Unmarshal(raw, &one) == nil && string(raw) != "null" {
 		c.Layers = []int64{one}
 	} else {
 		f.read(&c.Layers, "a layer or a list of layers", "layers_to_transform")
 	}
-	if f.err == nil && c.Rank <= 0 {
+	if f.err == nil && c.Rank <= 0 && c.counted == nil && (c.Kind == "" || c.Kind == oft && c.Options["oft_block_size"] == 0) {
 		f.fail("r", "a rank of 1 or more")
 	}
-	if f.err == nil && c.Targets.empty() && len(c.Saved) == 0 {
+	if f.err == nil && c.Targets.empty() && len(c.Saved) == 0 && c.onModules() {
 		f.fail("target_modules", "names of modules, or a pattern")
 	}
 	if f.err != nil {
@@ -169,6 +182,12 @@ func NewAdapter(kind string, rank int, targets, saved []string) *AdapterConfig {
 		return c
 	case ia3, oft:
 		c.Kind = kind
+	case "", "lora", "dora":
+	default:
+		var known bool
+		if c.counted, known = kindCalled(func(k adapterKind) bool { return k[kindName] == kind }); !known {
+			c.Kind = kind // refused on a model
+		}
 	}
 	if len(targets) == 1 && strings.EqualFold(targets[0], allLinear) {
 		c.Targets.pattern = allLinear
@@ -183,6 +202,12 @@ func NewAdapter(kind string, rank int, targets, saved []string) *AdapterConfig {
 // [4096, 4096] is 16 · 8192 = 131,072 parameters. A target that the model does
 // not have, and a pattern that this program cannot match, are errors.
 func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
+	if c.Kind != "" && c.Kind != ia3 && c.Kind != oft && c.Kind != lnTuning {
+		return nil, fmt.Errorf("the adapter is of the kind %q, expected lora, dora, ia3, ln_tuning, oft or one of %s", c.Kind, strings.Join(AdapterKinds(), ", "))
+	}
+	if c.Targets.empty() && len(c.Saved) == 0 && c.onModules() {
+		return nil, fmt.Errorf("the adapter does not say which modules it targets: name them (q_proj, v_proj), or all-linear")
+	}
 	choose, err := c.chooser()
 	if err != nil {
 		return nil, err
@@ -208,6 +233,13 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 			tuned.Tensor = i
 			a.Tuned = append(a.Tuned, tuned)
 		}
+	}
+	once, has, err := c.once(base, a.Tuned)
+	if err != nil {
+		return nil, err
+	}
+	if has {
+		a.Tuned = append(a.Tuned, once)
 	}
 	p := account.Provenance{Origin: account.Calculated, Counter: "adapter.parameters", Source: "https://arxiv.org/abs/2106.09685"}
 	if len(a.Tuned) == 0 && c.planned {
@@ -275,8 +307,15 @@ func (c *chooser) tune(module string, t model.Tensor) (Tuned, bool, error) {
 		return out, false, nil
 	}
 	out.Rank = c.rank(key)
-	out.Shapes = c.config.shapes(out.Rank, t)
-	if out.Shapes == nil {
+	if c.config.counted != nil {
+		var err error
+		if out.Shapes, out.Frozen, err = c.config.ofModule(out.Rank, t); err != nil {
+			return out, false, source.InField(adapterName, "target_modules", "the adapter on %s cannot be counted: %v", quote(module), err)
+		}
+	} else {
+		out.Shapes = c.config.shapes(out.Rank, t, key)
+	}
+	if out.Shapes == nil && c.config.counted == nil {
 		return out, false, source.InField(adapterName, "r", "%d blocks do not divide the %d inputs of %s", out.Rank, t.Shape[len(t.Shape)-1], quote(module))
 	}
 	fits := true
@@ -298,9 +337,13 @@ func (c *chooser) tune(module string, t model.Tensor) (Tuned, bool, error) {
 // input; none where they do not divide it
 // (src/peft/tuners/ia3/layer.py and oft/layer.py of https://github.com/huggingface/peft).
 // Worked number: 32 blocks on 3,072 inputs are 32 · 96 · 95 / 2 = 145,920.
-func (c *AdapterConfig) shapes(rank int, t model.Tensor) [][]int64 {
-	switch in := t.Shape[len(t.Shape)-1]; {
-	case c.Kind == ia3 && t.Role == model.RoleDown:
+func (c *AdapterConfig) shapes(rank int, t model.Tensor, module string) [][]int64 {
+	in := t.Shape[len(t.Shape)-1]
+	if block := c.Options["oft_block_size"]; block > 0 {
+		rank = int(in / block)
+	}
+	switch {
+	case c.Kind == ia3 && c.feedsForward(t, module):
 		return [][]int64{{1, in}}
 	case c.Kind == ia3:
 		return [][]int64{{t.Shape[0], 1}}
@@ -324,6 +367,14 @@ func (c *AdapterConfig) shapes(rank int, t model.Tensor) [][]int64 {
 		list = append(list, of(shape[0]))
 	}
 	return list
+}
+
+// feedsForward reports a layer whose input IA3 scales.
+func (c *AdapterConfig) feedsForward(t model.Tensor, module string) bool {
+	if len(c.Feedforward) == 0 {
+		return t.Role == model.RoleDown
+	}
+	return slices.ContainsFunc(c.Feedforward, func(name string) bool { return ends(module, name) })
 }
 
 // list reads the adapter's own weight file, where there is one.

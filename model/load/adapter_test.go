@@ -68,7 +68,7 @@ func TestAdapterRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no JSON", `x`, "is not valid JSON"},
 		{"a list", `[]`, "is not a JSON object"},
-		{"another kind", `{"peft_type": "IA3"}`, `peft_type: is "IA3"`},
+		{"another kind", `{"peft_type": "POLY"}`, `peft_type: is "POLY"`},
 		{"no rank", `{"peft_type": "LORA", "target_modules": ["q_proj"]}`, "a rank of 1 or more"},
 		{"a negative rank", `{"peft_type": "LORA", "r": -4, "target_modules": ["q_proj"]}`, "r: is"},
 		{"a rank that is text", `{"peft_type": "LORA", "r": "four", "target_modules": ["q_proj"]}`, "r: is"},

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/internal/source"
 	"floodmark/model/load"
 )
 
@@ -36,5 +37,60 @@ func TestOtherAdapters(t *testing.T) {
 	}
 	if _, err := load.NewAdapter("oft", 3, []string{"q_proj"}, nil).On(m); err == nil || !strings.Contains(err.Error(), "3 blocks do not divide the 8 inputs") {
 		t.Errorf("blocks that do not divide the input: %v", err)
+	}
+}
+
+// Kinds of PEFT's that the table counts, read from an adapter_config.json: the base
+// has two layers of q [8, 8], k and v [4, 8].
+func TestCountedKinds(t *testing.T) {
+	m := base(t)
+	for _, c := range []struct {
+		name, fields string
+		want         int64
+	}{
+		{"IA3 on the input of what it is told", `"peft_type": "IA3", "target_modules": ["up_proj"], "feedforward_modules": ["up_proj"]`, 2 * 8},
+		{"OFT by the size of its blocks", `"peft_type": "OFT", "oft_block_size": 4, "r": 0, "target_modules": ["q_proj"]`, 2 * 2 * 4 * 3 / 2},
+		{"trained norms", `"peft_type": "LN_TUNING", "target_modules": ["input_layernorm"]`, 2 * 8},
+		{"LoHa is two pairs", `"peft_type": "LOHA", "r": 2, "target_modules": ["v_proj"]`, 2 * 2 * 2 * (8 + 4)},
+		{"LoKr", `"peft_type": "LOKR", "r": 1, "decompose_factor": 2, "target_modules": ["q_proj"]`, 2 * (4 + 4 + 4)},
+		{"VeRA", `"peft_type": "VERA", "r": 3, "target_modules": ["q_proj", "v_proj"]`, 2 * (3 + 8 + 3 + 4)},
+		{"FourierFT", `"peft_type": "FOURIERFT", "n_frequency": 5, "target_modules": ["q_proj"]`, 2 * 5},
+		{"BOFT", `"peft_type": "BOFT", "target_modules": ["q_proj"]`, 2 * (2*4*4 + 8)},
+		{"a bank that modules share", `"peft_type": "VBLORA", "r": 1, "num_vectors": 6, "vector_length": 4, "target_modules": ["q_proj"]`, 2*(2*6+2*6) + 6*4},
+		{"a prompt", `"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 5`, 5 * 8},
+		{"a prefix", `"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 5`, 5 * 2 * 2 * 4},
+		{"tokens", `"peft_type": "TRAINABLE_TOKENS", "token_indices": [1, 2, 3]`, 3 * 8},
+	} {
+		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte("{"+c.fields+"}")))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		a, err := config.On(m)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if n, exact := a.Parameters.IsExact(); n != c.want || !exact {
+			t.Errorf("%s: %d parameters, want %d", c.name, n, c.want)
+		}
+	}
+	for name, text := range map[string]string{
+		"a variant that is not counted":        `{"peft_type": "P_TUNING", "encoder_reparameterization_type": "LSTM"}`,
+		"a field that changes what is held":    `{"peft_type": "LOKR", "decompose_both": true, "target_modules": ["q_proj"]}`,
+		"a size that divides nothing":          `{"peft_type": "C3A", "block_size": 3, "target_modules": ["q_proj"]}`,
+		"a prompt of no length":                `{"peft_type": "PROMPT_TUNING"}`,
+		"no word of the modules that it is on": `{"peft_type": "VERA"}`,
+	} {
+		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(text)))
+		if err == nil {
+			_, err = config.On(m)
+		}
+		if err == nil {
+			t.Errorf("%s is counted", name)
+		}
+	}
+	if _, err := load.NewAdapter("poly", 4, []string{"q_proj"}, nil).On(m); err == nil {
+		t.Error("a kind that nobody knows is counted")
 	}
 }

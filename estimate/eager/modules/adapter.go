@@ -15,6 +15,9 @@ const (
 	Scaling  AdapterKind = "scaling"  // a vector scales the input or the output (IA3)
 	Rotation AdapterKind = "rotation" // blocks turn the input (OFT)
 	Prompt   AdapterKind = "prompt"   // positions that attention meets apart (LLaMA-Adapter)
+
+	// Undescribed holds its tensors, and what it does in a pass has no program here.
+	Undescribed AdapterKind = "undescribed"
 )
 
 // Adapter is an adapter on one linear layer.
@@ -25,6 +28,18 @@ type Adapter struct {
 	Format  dtype.Format // of its own weights
 	Dropout bool         // of its input
 	DoRA    bool         // with a trained magnitude of each output
+	// Of a low-rank pair, the matrix that is not trained.
+	FrozenDown, FrozenUp bool
+	// Of one without a program: what it is called, and what it holds.
+	Name   string
+	Shapes [][]int64
+	Frozen []FrozenTensor
+}
+
+// FrozenTensor is what an adapter holds and does not train.
+type FrozenTensor struct {
+	Format dtype.Format
+	Shape  []int64
 }
 
 // lowRank is an adapter on a machine: [rank, in], [out, rank] and, with DoRA,
@@ -42,14 +57,23 @@ type lowRank struct {
 
 func (n *Net) lowRank(a Adapter, w Weight, shape []int64) *lowRank {
 	r := &lowRank{Adapter: a, in: shape[1]}
-	r.down = n.beside(w, a.Format, a.Rank, shape[1])
-	r.up = n.beside(w, a.Format, shape[0], a.Rank)
-	n.parameters = append(n.parameters, Parameter{Tensor: r.down, Trained: true}, Parameter{Tensor: r.up, Trained: true})
+	r.down = n.ofPair(w, a.FrozenDown, a.Format, a.Rank, shape[1])
+	r.up = n.ofPair(w, a.FrozenUp, a.Format, shape[0], a.Rank)
 	if a.DoRA {
 		r.magnitude = n.beside(w, a.Format, shape[0])
 		n.parameters = append(n.parameters, Parameter{Tensor: r.magnitude, Trained: true})
 	}
 	return r
+}
+
+// ofPair is a matrix of a low-rank pair.
+func (n *Net) ofPair(w Weight, frozen bool, f dtype.Format, shape ...int64) torch.Tensor {
+	if frozen {
+		return n.m.Buffer(f, shape...)
+	}
+	t := n.beside(w, f, shape...)
+	n.parameters = append(n.parameters, Parameter{Tensor: t, Trained: true})
+	return t
 }
 
 // packed is a weight in 4 bits: half a byte an element, a byte or four for each

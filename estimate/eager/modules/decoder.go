@@ -175,6 +175,9 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 	f := m.Module("model", &b.IDs)
 	p := position{ids: f.Let(torch.Tensor{})} // an argument of the forward, so that it goes first
 	embeds := f.Let(n.embedded(b.IDs))
+	for _, t := range n.besides {
+		f.Set(&embeds, n.tiedTo(embeds, t))
+	}
 	if s.Manner.ScaledEmbedding {
 		f.Set(&embeds, m.Unary(torch.MulScalar, embeds))
 	}

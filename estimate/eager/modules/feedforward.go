@@ -12,6 +12,8 @@ func (n *Net) linear(l linear, x torch.Tensor) torch.Tensor {
 		return n.adapted(l, x)
 	case l.turned != nil && l.turned.Kind == Scaling:
 		return n.scaled(l, x)
+	case l.turned != nil && l.turned.Kind == Undescribed:
+		return n.undescribed(l, x)
 	case l.turned != nil:
 		return n.rotated(l, x)
 	}

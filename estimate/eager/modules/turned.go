@@ -10,7 +10,8 @@ import (
 type turned struct {
 	Adapter
 	weight torch.Tensor
-	block  int64 // inputs that one block of a rotation turns
+	block  int64          // inputs that one block of a rotation turns
+	all    []torch.Tensor // of an adapter without a program
 }
 
 // beforeOrAfter makes such an adapter for a layer of [out, in].
@@ -18,6 +19,9 @@ func (n *Net) beforeOrAfter(a Adapter, w Weight, shape []int64) *turned {
 	t := &turned{Adapter: a}
 	out, in := shape[0], shape[1]
 	switch {
+	case a.Kind == Undescribed:
+		n.holdUndescribed(t, w)
+		return t
 	case a.Kind == Rotation:
 		t.block = in / a.Rank
 		pairs := t.block * (t.block - 1) / 2
@@ -96,4 +100,40 @@ func (n *Net) skew(a *turned) torch.Tensor {
 	matrix = m.IndexPut(matrix, a.weight)
 	f.Set(&matrix, m.Binary(torch.Sub, matrix, m.Transpose(matrix, 1, 2)))
 	return f.Return(matrix)
+}
+
+// holdUndescribed makes the tensors of an adapter that has no program.
+func (n *Net) holdUndescribed(t *turned, w Weight) {
+	for _, shape := range t.Shapes {
+		own := n.beside(w, t.Format, shape...)
+		t.all = append(t.all, own)
+		n.parameters = append(n.parameters, Parameter{Tensor: own, Trained: true})
+	}
+	for _, f := range t.Frozen {
+		n.m.Buffer(f.Format, f.Shape...)
+	}
+}
+
+// undescribed runs the layer itself. What the adapter makes in the pass is not known;
+// its tensors are tied to the result by their sums alone, so that each has the
+// gradient that it has in truth. Whoever runs the model says so beside the passes, and
+// keeps what is known: what is held between them.
+func (n *Net) undescribed(l linear, x torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Module(l.name, &x)
+	result := f.Let(n.base(l, x))
+	for _, t := range l.turned.all {
+		f.Set(&result, n.tiedTo(result, t))
+	}
+	return f.Return(result)
+}
+
+// Beside is tensors that are trained beside the modules, of an adapter without a
+// program: the embedded inputs depend on them.
+func (n *Net) Beside(list ...torch.Tensor) { n.besides = append(n.besides, list...) }
+
+// tiedTo is a result that depends on every element of another tensor.
+func (n *Net) tiedTo(result, t torch.Tensor) torch.Tensor {
+	sum := n.m.To(n.m.Sum(t, false), result.Dtype())
+	return n.m.Binary(torch.Add, result, sum)
 }
