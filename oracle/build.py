@@ -54,21 +54,23 @@ def model(path, options):
     return made
 
 
-def earlier():
-    """Transformers before release 5, whose loaders know fewer words."""
-    return int(transformers.__version__.split(".")[0]) < 5
+def before(major, minor):
+    """Transformers before a release, whose loaders know fewer words."""
+    return tuple(int(n) for n in transformers.__version__.split(".")[:2]) < (major, minor)
 
 
 def manner(options):
     """How the class is built."""
-    if earlier():
+    if before(4, 36):
         return {"torch_dtype": FORMATS[options.dtype]}
+    if before(5, 0):
+        return {"attn_implementation": options.attention, "torch_dtype": FORMATS[options.dtype]}
     return {"attn_implementation": options.attention, "dtype": FORMATS[options.dtype]}
 
 
 def checkpoint(made, reentrant):
     """Recompute layers in backward: earlier releases know the older way alone."""
-    if earlier():
+    if before(4, 35):
         made.gradient_checkpointing_enable()
     else:
         made.gradient_checkpointing_enable({"use_reentrant": reentrant})

@@ -80,7 +80,6 @@ func (j *job) program() error {
 		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(),
 		Software: own, Release: release, Loss: j.loss(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
-		Earlier:   j.earlierProgram(),
 		Reentrant: j.earlier(), // what gradient_checkpointing_enable chose before release 5
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
@@ -302,6 +301,9 @@ func (j *job) inputs() {
 		return
 	}
 	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
+	if j.earlier() && j.in.Model.Stacks[0].Kind == model.Decoder {
+		j.ops.batch.Mask = m.Input(dtype.I64, batch, context)
+	}
 	if !j.hasOwn() {
 		return
 	}

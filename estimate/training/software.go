@@ -1,11 +1,7 @@
 package training
 
 import (
-	"strconv"
-	"strings"
-
 	"floodmark/estimate/eager/modules"
-	"floodmark/model"
 	"floodmark/workload"
 )
 
@@ -19,6 +15,11 @@ func (j *job) software() (modules.Software, modules.Release) {
 		if e.Name == string(s) {
 			release, _ := modules.ParseRelease(e.Version) // [job.whose] says so where it cannot be read
 			return s, release
+		}
+	}
+	if e.Name == "transformers" {
+		if release, err := modules.ParseRelease(e.Version); err == nil && release.Major < programsOf {
+			return modules.Transformers, release
 		}
 	}
 	return modules.Transformers, modules.Release{}
@@ -39,7 +40,7 @@ func (j *job) whose() string {
 	default:
 		return e.Name
 	}
-	if j.earlier() && !j.earlierProgram() {
+	if _, release := j.software(); !modules.Recorded(j.in.Model, release) {
 		return "transformers " + e.Version
 	}
 	if besideCheckpoint(j.in.Model.Type) {
@@ -48,32 +49,10 @@ func (j *job) whose() string {
 	return ""
 }
 
-// earlier reports a release of transformers before the one whose modules have
-// programs.
+// earlier reports a release of transformers before release 5.
 func (j *job) earlier() bool {
-	major, _ := j.transformers()
-	return major > 0 && major < programsOf
-}
-
-// earlierProgram reports modules of an earlier release that have a program:
-// encoders of text, to the release that gave all classes one attention.
-func (j *job) earlierProgram() bool {
-	const shared = 48
-	major, minor := j.transformers()
-	stacks := j.in.Model.Stacks
-	return major == 4 && minor < shared && len(stacks) == 1 && stacks[0].Kind == model.Encoder
-}
-
-// transformers is the release of transformers that runs; 0 where none is said.
-func (j *job) transformers() (major, minor int) {
-	if e := j.in.Workload.Engine; e.Name == "transformers" {
-		numbers := strings.SplitN(e.Version, ".", 3)
-		major, _ = strconv.Atoi(numbers[0])
-		if len(numbers) > 1 {
-			minor, _ = strconv.Atoi(numbers[1])
-		}
-	}
-	return major, minor
+	own, release := j.software()
+	return own == modules.Transformers && release != (modules.Release{})
 }
 
 // besideCheckpoint reports a model_type whose class is no part of transformers:

@@ -60,3 +60,26 @@ func TestLitGPT(t *testing.T) {
 		t.Errorf("the workspace of convolutions is said to be %v", f)
 	}
 }
+
+// A release of transformers that was recorded has a program, whose peak is not that
+// of another; of one that nobody recorded the most is not known.
+func TestTransformersReleases(t *testing.T) {
+	m := llama(t)
+	peak := func(version string) account.Figure {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Engine = workload.Engine{Name: "transformers", Version: version}
+		return phase(t, accountOf(t, m, w), account.PhaseLoss, 2).Peak(account.Allocated).Figure
+	}
+	newest := peak("5.24")
+	for _, version := range []string{"4.40.2", "4.44", "4.48.3"} {
+		if f := peak(version); !f.Known() || f.Low() <= newest.Low() {
+			t.Errorf("transformers %s copies its logits for the loss: %v beside %v", version, f, newest)
+		}
+	}
+	if f := peak("4.57"); !f.Known() {
+		t.Errorf("transformers 4.57: %s", f.Reason())
+	}
+	if _, known := peak("4.35").High(); known {
+		t.Error("the most of a release that nobody recorded is said to be known")
+	}
+}

@@ -314,6 +314,9 @@ func (j *job) notes() {
 	if j.ops != nil && j.ops.net.Scored() != "" {
 		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored()+", so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused")
 	}
+	if j.ops != nil && j.ops.batch.Mask.Defined() {
+		j.warn("mask_assumed", "it is assumed that each batch comes with its mask of padding, as collators make it, in which nothing is padded: without one, transformers 4.53 to 4.57 make a mask of all pairs of positions")
+	}
 	if j.gathers() {
 		j.warn("loaded_in_parts", "it is assumed that no rank holds the whole model while it is loaded: it is made without bytes or in main memory, and divided part by part")
 	}

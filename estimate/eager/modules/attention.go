@@ -14,6 +14,10 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	m := n.m
 	f := m.Module("self_attn", &x)
 	q, k, v, gate := n.projected(f, l, a, x)
+	if n.olderThan(sharedRotary) && n.rotary > 0 {
+		cos, sin := n.rotaryTables(p.ids, x.Dtype())
+		p.sin, p.cos = f.Let(sin), f.Let(cos)
+	}
 	if (p.cos.Defined() || p.localCos.Defined()) && a.RotaryDim > 0 {
 		turn, cos, sin := n.rotate, p.cos, p.sin
 		switch {
@@ -137,10 +141,15 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 	m := n.m
 	f := m.Function(&q, &k, &v, &mask)
 	groups := q.Size(1) / k.Size(1)
-	native := !n.o.RepeatsKV && !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
+	native := !n.olderThan(groupedAttention) && !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
 	if groups > 1 && !native {
 		f.Set(&k, n.repeated(k, groups))
 		f.Set(&v, n.repeated(v, groups))
+	}
+	if n.copiesHeads() {
+		f.Set(&q, m.Contiguous(q))
+		f.Set(&k, m.Contiguous(k))
+		f.Set(&v, m.Contiguous(v))
 	}
 	how := torch.Attention{Causal: causal && !mask.Defined(), Dropout: n.dropsAttention()}
 	how.Kernel = n.kernel(how, q, k, v, mask)

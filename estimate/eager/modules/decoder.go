@@ -90,6 +90,9 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	last := f.Let(n.decoder(s, b))
 	x := f.Let(n.kept(last))
 	logits = n.head(f, s, x)
+	if n.olderThan(wideLossAlone) {
+		f.Set(&logits, m.AsLogits(m.To(logits, dtype.F32)))
+	}
 	if b.Labels.Defined() {
 		n.beforeLoss()
 		loss = f.Let(n.causalLoss(logits, b.Labels))
@@ -189,7 +192,7 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 	if s.attends() {
 		p.full, p.window = n.masks(f, s, embeds, p.ids, b.Mask)
 	}
-	if n.rotary > 0 {
+	if n.rotary > 0 && !n.olderThan(sharedRotary) {
 		cos, sin := n.rotaryTables(p.ids, x.Dtype())
 		p.sin, p.cos = f.Let(sin), f.Let(cos) // a tuple goes from its end
 		if s.Manner.LocalRotary {
@@ -269,6 +272,14 @@ func (n *Net) causalLoss(logits, labels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function(&logits, &labels)
 	f.Set(&logits, m.To(logits, dtype.F32))
+	if n.olderThan(paddedLabels) {
+		length := labels.Size(1)
+		kept := f.Let(m.Contiguous(m.Slice(logits, 1, 0, length-1)))
+		next := f.Let(m.Contiguous(m.Slice(labels, 1, 1, length)))
+		f.Set(&kept, m.Reshape(kept, -1, kept.Size(-1)))
+		f.Set(&next, m.Reshape(next, -1))
+		return f.Return(m.CrossEntropy(kept, next))
+	}
 	f.Set(&labels, m.Empty("pad", dtype.I64, labels.Size(0), labels.Size(1)+1))
 	shifted := f.Let(m.Contiguous(m.Slice(labels, 1, 1, labels.Size(1))))
 	f.Set(&logits, m.Reshape(logits, -1, logits.Size(-1)))

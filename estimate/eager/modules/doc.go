@@ -14,6 +14,7 @@
 // It knows no optimizer, no phase and no workload.
 //
 // The programs are those of transformers 5.24, as recordings of its modules on a
-// CPU show them (oracle/, testdata/eager). Of earlier releases BERT and RoBERTa
-// alone have one, as transformers 4.27 was recorded ([Options].Earlier).
+// CPU show them (oracle/, testdata/eager). Which of them are those of which earlier
+// releases, as those were recorded, is a table ([Recorded]); what differs between
+// releases are the constants beside it.
 package modules

@@ -34,7 +34,7 @@ func (n *Net) lacksEncoding() string {
 	case len(n.stacks[0].layers) == 0, !n.stacks[0].layers[0].normsBehind():
 		return "an encoder of text whose layers are joined in this way has no program here"
 	}
-	if n.o.Earlier && (n.o.Attention != Eager || !n.manner().Text.SelfOutput) {
+	if n.olderThan(sharedAttention) && (n.o.Attention != Eager || !n.manner().Text.SelfOutput) {
 		return "of transformers 4 the encoders of text have a program for BERT's layers and eager attention alone"
 	}
 	switch use := n.manner().Use; use {
@@ -127,11 +127,11 @@ func (n *Net) encoded(s stack, b Batch) torch.Tensor {
 	m := n.m
 	f := m.Module("model", &b.IDs)
 	var p position
-	if n.o.Earlier {
+	if n.olderThan(sharedAttention) {
 		p.full = n.extendedMask(f, b)
 	}
 	x := f.Let(f.Let(n.summedEmbeddings(s, b.IDs))) // the embeddings keep a name of their own
-	if b.Mask.Defined() && !n.o.Earlier {
+	if b.Mask.Defined() && !n.olderThan(sharedAttention) {
 		m.Drop(m.To(b.Mask, dtype.Bool))
 	}
 	for layers := range slices.Chunk(s.layers, n.segment()) {
@@ -167,7 +167,7 @@ func (n *Net) summedEmbeddings(s stack, ids torch.Tensor) torch.Tensor {
 	if table.Defined() {
 		x = f.Let(m.Binary(torch.Add, x, f.Let(m.Embedding(table, kinds))))
 		positions := f.Let(m.Embedding(n.outside.one(model.RolePositionEmbedding), at))
-		if n.o.Earlier {
+		if n.olderThan(sharedAttention) {
 			f.Set(&x, m.InPlace(torch.Add, x, positions))
 		} else {
 			f.Set(&x, m.Binary(torch.Add, x, positions))
@@ -183,7 +183,7 @@ func (n *Net) summedEmbeddings(s stack, ids torch.Tensor) torch.Tensor {
 // kindsOf is the kinds of tokens of which nobody told: a row of zeros.
 func (n *Net) kindsOf(at, ids torch.Tensor) torch.Tensor {
 	m := n.m
-	if n.o.Earlier {
+	if n.olderThan(sharedAttention) {
 		return m.Slice(n.tokenKinds, 1, 0, min(ids.Size(1), n.tokenKinds.Size(1)))
 	}
 	return m.Gather(m.Expand(n.tokenKinds, at.Size(0), n.tokenKinds.Size(1)), 1, at)
@@ -240,7 +240,7 @@ func (n *Net) selfAttention(l *layer, a model.Attention, x torch.Tensor, p posit
 	f := m.Module("attention", &x)
 	inner := m.Module("self", &x)
 	var scored torch.Tensor
-	if n.o.Earlier {
+	if n.olderThan(sharedAttention) {
 		scored = n.scoredInPlace(inner, l, a, x, p.full)
 	} else {
 		q, k, v, _ := n.projected(inner, l, a, x)

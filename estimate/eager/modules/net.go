@@ -62,15 +62,14 @@ type Options struct {
 	Segment       int   // or so many at once; 0 is one
 	Chooses       bool  // or all of a layer but what the software chooses to keep
 	Reentrant     bool  // by the older of PyTorch's two ways
-	RepeatsKV     bool  // keys and values are repeated before fused attention, as older releases always did
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
 	Reference     bool  // scans run without kernels of other packages (mamba-ssm, causal-conv1d)
 	Cache         bool  // keys and values are kept for later positions, as generation and seq2seq training do
 	Keep          int64 // positions whose logits are computed; 0 for all
 	Padded        bool  // the batch has a mask of padding
-	Earlier       bool  // the modules are those of transformers 4.0 to 4.47, which the encoders of text alone have
-	// Software is whose modules and loop these are, at which Release; transformers
-	// 5 where nothing is said. Loss is of software whose loop has a choice.
+	// Software is whose modules and loop these are, at which Release; the newest
+	// transformers where nothing is said, and [Recorded] says of which others there
+	// are programs. Loss is of software whose loop has a choice.
 	Software Software
 	Release  Release
 	Loss     Loss

@@ -44,8 +44,8 @@ func optionsOf(r recorded) modules.Options {
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}
-	if strings.HasPrefix(r.releaseOf("transformers"), "4.") {
-		o.Earlier, o.Reentrant = true, true
+	if own := r.releaseOf("transformers"); strings.HasPrefix(own, "4.") {
+		o.Release, _ = modules.ParseRelease(own)
 	}
 	adapt(&o, r, format)
 	if software := r.option("software"); software != "" {
