@@ -36,6 +36,9 @@ func (j *job) loading() {
 	for _, p := range j.held {
 		most = max(most, p.in(p.format))
 	}
+	if j.ops.net.LoadsItself() {
+		most = 0
+	}
 	j.here(j.temporaries(), account.Between(0, most, requested(loadFormula)))
 	j.notUnderstood()
 }

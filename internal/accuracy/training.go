@@ -41,6 +41,9 @@ type measuredRun struct {
 	Context  float64 `yaml:"context"`
 	Model    string  `yaml:"model"`
 	Workload string  `yaml:"workload"` // as a workload file
+	// Shortest is the positions of the shortest sequences that the run can have had,
+	// where the source does not say how long they were: the workload has the longest.
+	Shortest int64 `yaml:"shortest"`
 	// Assumed is what of the workload the source does not say: of such a row nobody
 	// can say the most either.
 	Assumed string `yaml:"assumed"`
@@ -123,6 +126,11 @@ func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, doub
 	}
 	if f, err = r.predict(declared, dropped); err != nil {
 		return f, "", err
+	}
+	if most, known := f.High(); known && r.Shortest > 0 {
+		declared.Workload.Inputs[0].Dimensions[workload.Context] = r.Shortest
+		least, err := r.predict(declared, dropped)
+		return account.Between(min(least.Low(), most), most, f.Provenance), "", err
 	}
 	if _, known := f.High(); known || declared.Workload.Engine == (workload.Engine{}) {
 		return f, "", nil

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"floodmark"
 	"floodmark/account"
 	"floodmark/internal/oracle"
+	"floodmark/internal/source"
+	"floodmark/workload"
 )
 
 // The rows of training are those that count of the published list, and say what
@@ -95,6 +98,38 @@ func TestTrainingMissesATerm(t *testing.T) {
 		}
 		if lost == 0 {
 			t.Errorf("every row is as close without %s", id)
+		}
+	}
+}
+
+// The table of torchtune's tutorial has what was reserved when the model was there
+// too: packing in one piece reserves more than twice what stays
+// (docs/source/tutorials/qlora_finetune.rst at ff594c231).
+func TestPackingReservesMoreThanStays(t *testing.T) {
+	runs, err := trainingRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if r.ID != "torchtune-llama2-7b-qlora-init-train" {
+			continue
+		}
+		declared, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := floodmark.Estimate(t.Context(), floodmark.Request{ModelPath: filepath.Join(trainingModels, r.Model+".json"), Workload: declared.Workload})
+		if err != nil {
+			t.Fatal(err)
+		}
+		load := p.Accounts()[0].Phases[0]
+		reserved, stays := load.Peak(account.Reserved).Figure, load.End.In(account.Allocated)
+		const published = 9_130_000_000
+		if high, known := reserved.High(); !known || reserved.Low() < published-5_000_000 || high > published+5_000_000 {
+			t.Errorf("%v reserved, published 9.13 GB", reserved)
+		}
+		if high, _ := stays.High(); 2*high > reserved.Low() {
+			t.Errorf("%v stay of %v", stays, reserved)
 		}
 	}
 }

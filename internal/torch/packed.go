@@ -14,6 +14,10 @@ type Packed struct {
 	// backward: it is an attribute of the node, which nothing reads and backward
 	// does not release.
 	KeepsInput bool
+	// Torchao says that it is an NF4Tensor of torchao, which unpacks itself in other
+	// steps. Beside is what it keeps beside its words.
+	Torchao bool
+	Beside  []Tensor
 }
 
 // scalesOf is the scales in 32 bits where they must be unpacked first.
@@ -27,6 +31,9 @@ func (m *Machine) scalesOf(p Packed) *impl {
 
 // unpacked is the whole weight in the format of the product it goes into.
 func (m *Machine) unpacked(p Packed, f dtype.Format) *impl {
+	if p.Torchao {
+		return m.fromNF4(p)
+	}
 	scales := m.scalesOf(p)
 	m.sites.op = "dequantize_4bit"
 	w := m.empty(p.Format, p.Shape)

@@ -81,6 +81,9 @@ func (n *Net) ofPair(w Weight, frozen bool, f dtype.Format, shape ...int64) torc
 // tables of values, which every weight has for itself
 // (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.45.3/bitsandbytes/functional.py).
 func (n *Net) packed(t model.Tensor, w Weight, shape []int64) *torch.Packed {
+	if n.makesNF4() && !w.Absent {
+		return n.clonedNF4(shape)
+	}
 	p := &torch.Packed{Shape: shape, Format: w.Format, Block: packedBlock, Nested: w.Nested}
 	if n.o.Software == LitGPT {
 		defer n.packedInPlace(p, w.Format)()

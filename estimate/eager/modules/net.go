@@ -153,7 +153,7 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	drop := n.firstLayer()
 	n.place()
 	drop()
-	n.packedAgain()
+	n.loadPacked()
 	for index, s := range n.stacks {
 		turned := source.StoresTransposed(int32(index))
 		for i := range s.layers {
@@ -162,6 +162,15 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	}
 	n.buffers()
 	return n
+}
+
+// loadPacked is how a checkpoint goes into weights that were packed on the card.
+func (n *Net) loadPacked() {
+	if n.o.Software == Torchtune {
+		n.loadNF4()
+		return
+	}
+	n.packedAgain()
 }
 
 // keep gives keys and values to the cache of the pass, which copies them behind
@@ -191,6 +200,10 @@ func (n *Net) Parameters() []Parameter { return n.parameters }
 func (n *Net) TellsParts() bool {
 	return (n.o.Software == Transformers || n.o.Software == TorchTitan) && !n.relative() && !n.vision() && !n.encodesText()
 }
+
+// LoadsItself reports a program that says how its weights come to the device: the
+// model is made there, and a checkpoint in main memory is copied into it.
+func (n *Net) LoadsItself() bool { return n.o.Software == Torchtune }
 
 // PackedWeights are the words of weights in 4 bits, which no optimizer meets.
 func (n *Net) PackedWeights() []Parameter { return n.packed4 }

@@ -320,11 +320,41 @@ func (n *Net) firstLayer() (drop func()) {
 	}
 	var made []torch.Tensor
 	for _, t := range n.model.Tensors {
-		if t.Stack == 0 && t.Layer == 0 {
-			made = append(made, n.m.Parameter(n.held(t).Format, false, t.Shape...))
+		if t.Stack != 0 || t.Layer != 0 {
+			continue
 		}
+		w := n.held(t)
+		wide := n.m.Parameter(w.Format, false, t.Shape...)
+		if !w.Packed || !n.makesNF4() {
+			made = append(made, wide)
+			continue
+		}
+		p := n.m.ToNF4(wide)
+		n.m.Drop(wide)
+		made = append(append(made, p.Beside...), p.Weight)
 	}
 	return func() { n.m.Drop(made...) }
+}
+
+// makesNF4: weights in 4 bits are made on the device by the torchao that the release
+// asks for, which packs a weight in one piece (torchao==0.1 in pyproject.toml of
+// v0.1.0).
+func (n *Net) makesNF4() bool { return n.o.Software == Torchtune && !n.o.Release.since(0, 2, 0) }
+
+// clonedNF4 is a weight of a layer as the copy of the first layer's.
+func (n *Net) clonedNF4(shape []int64) *torch.Packed {
+	p := n.m.CloneNF4(torch.Packed{Shape: shape})
+	n.inPlace = append(n.inPlace, &p)
+	return &p
+}
+
+// loadNF4 packs the checkpoint's weights, one after the other, when the model is
+// there (load_state_dict of the recipe, torchtune/utils/_register_nf4_dispatch_ops.py).
+func (n *Net) loadNF4() {
+	for i, p := range n.inPlace {
+		n.m.LoadNF4(p)
+		n.packed4[i].Tensor = p.Weight
+	}
 }
 
 // torchtuneLacks is what of a model torchtune builds of other modules than these.

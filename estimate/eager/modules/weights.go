@@ -30,28 +30,61 @@ func (w weights) has(r model.Role) bool { return len(w[r]) > 0 }
 func (n *Net) place() {
 	made := make([]linear, len(n.model.Tensors))
 	fused := n.fused()
-	for i, t := range n.model.Tensors {
-		switch {
-		case n.within(t):
-			continue
-		case t.TiedTo != model.NotTied:
-			made[i] = n.tied(t, made[t.TiedTo], i)
-		case t.Role == model.RoleBuffer:
-			made[i] = linear{weight: n.m.Buffer(n.held(t).Format, t.Shape...)}
-		case n.cutInTwo(t):
-			n.halves(t, i)
-			continue
-		case fused[i] == i:
-			made[i] = n.parameter(t, fusedShape(t), i, partner(fused, i))
-		case fused[i] >= 0:
-			made[i] = made[fused[i]]
-			continue
-		default:
-			made[i] = n.parameter(t, t.Shape, i)
+	within := func(from, to int) {
+		for i := from; i < to; i++ {
+			n.placeOne(i, made, fused)
 		}
-		w := n.weightsOf(t)
-		w[t.Role] = append(w[t.Role], made[i])
 	}
+	first, last := n.layersFirst()
+	within(0, first)
+	before := len(n.parameters)
+	within(last, len(made))
+	behind := slices.Clone(n.parameters[before:])
+	n.parameters = n.parameters[:before]
+	within(first, last)
+	n.parameters = append(n.parameters, behind...)
+}
+
+// layersFirst is the tensors of layers that are made after what stands behind them
+// in the model's order: none, but where a builder copies its layers into a model whose
+// head is there already.
+func (n *Net) layersFirst() (from, to int) {
+	all := n.model.Tensors
+	if n.o.Software != Torchtune || !n.copiesLayers() {
+		return len(all), len(all)
+	}
+	layered := func(t model.Tensor) bool { return t.Layer >= 0 }
+	from = slices.IndexFunc(all, layered)
+	if from < 0 {
+		return len(all), len(all)
+	}
+	for to = from; to < len(all) && layered(all[to]); to++ {
+	}
+	return from, to
+}
+
+func (n *Net) placeOne(i int, made []linear, fused []int) {
+	t := n.model.Tensors[i]
+	switch {
+	case n.within(t):
+		return
+	case t.TiedTo != model.NotTied:
+		made[i] = n.tied(t, made[t.TiedTo], i)
+	case t.Role == model.RoleBuffer:
+		made[i] = linear{weight: n.m.Buffer(n.held(t).Format, t.Shape...)}
+	case n.cutInTwo(t):
+		n.halves(t, i)
+		return
+	case fused[i] == i:
+		made[i] = n.parameter(t, fusedShape(t), i, partner(fused, i))
+	case fused[i] >= 0:
+		made[i] = made[fused[i]]
+		return
+	default:
+		made[i] = n.parameter(t, t.Shape, i)
+	}
+	w := n.weightsOf(t)
+	w[t.Role] = append(w[t.Role], made[i])
 }
 
 // cutInTwo reports a fused gate and up that the class holds apart.
