@@ -74,20 +74,7 @@ func (c recordedRank) run(t *testing.T, m *model.Model) recordedRank {
 	w := workload.Workload{Operation: workload.Training, Precision: p, Mesh: workload.Mesh{DataParallel: 4},
 		Training: &workload.Train{Optimizer: o, Sharding: &workload.Sharding{Kind: c.kind, ReduceFormat: dtype.F32, BucketView: &c.view}},
 		Inputs:   []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: 64, workload.MicroBatch: 2}}}}
-	plans, err := parallel.Plan(m, w.Mesh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: plans[0], Workload: &w, Memory: estimate.Memory{Arch: hostArch}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	phases := map[account.PhaseID]account.Phase{}
-	for _, phase := range r.Timeline.Account().Phases {
-		if phase.Step == 2 {
-			phases[phase.ID] = phase
-		}
-	}
+	phases := phasesOfSecondStep(t, m, w)
 	start := phases[account.PhaseForward].Start.Requested.Low()
 	peak := func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
 	return recordedRank{
@@ -140,6 +127,12 @@ func secondStep(t *testing.T, m *model.Model, kind workload.ShardingKind) map[ac
 	w := workload.Workload{Operation: workload.Training, Precision: p, Mesh: workload.Mesh{DataParallel: 4},
 		Training: &workload.Train{Optimizer: o, Sharding: &workload.Sharding{Kind: kind, ReduceBucket: 1_000_000, Persistence: 1, Prefetch: 1}},
 		Inputs:   []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: 64, workload.MicroBatch: 2}}}}
+	return phasesOfSecondStep(t, m, w)
+}
+
+// phasesOfSecondStep is what a workload does in its second step, on the first rank.
+func phasesOfSecondStep(t *testing.T, m *model.Model, w workload.Workload) map[account.PhaseID]account.Phase {
+	t.Helper()
 	plans, err := parallel.Plan(m, w.Mesh)
 	if err != nil {
 		t.Fatal(err)

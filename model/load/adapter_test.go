@@ -47,19 +47,7 @@ func TestAdapter(t *testing.T) {
 		{"the embedding is a module", `"r": 4, "target_modules": ["embed_tokens"]`, 4 * (32 + 8)},
 		{"and the head saved whole", `"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]`, 2*4*q + 32*8},
 	} {
-		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(`{"peft_type": "LORA", "lora_alpha": 8, `+c.fields+`}`)))
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		a, err := config.On(m)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		if n, exact := a.Parameters.IsExact(); n != c.want || !exact {
-			t.Errorf("%s: %d parameters, want %d", c.name, n, c.want)
-		}
+		counts(t, m, c.name, `{"peft_type": "LORA", "lora_alpha": 8, `+c.fields+`}`, c.want)
 	}
 }
 
@@ -121,5 +109,23 @@ func TestOpenAdapter(t *testing.T) {
 				t.Errorf("%s: %d bytes, exact %v, warnings %v", c.name, n, exact, a.Warnings)
 			}
 		}
+	}
+}
+
+// counts checks how many parameters an adapter's configuration trains on a model.
+func counts(t *testing.T, m *model.Model, name, text string, want int64) {
+	t.Helper()
+	config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(text)))
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	a, err := config.On(m)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if n, exact := a.Parameters.IsExact(); n != want || !exact {
+		t.Errorf("%s: %d parameters, want %d", name, n, want)
 	}
 }

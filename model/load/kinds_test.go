@@ -61,19 +61,7 @@ func TestCountedKinds(t *testing.T) {
 		{"a prefix", `"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 5`, 5 * 2 * 2 * 4},
 		{"tokens", `"peft_type": "TRAINABLE_TOKENS", "token_indices": [1, 2, 3]`, 3 * 8},
 	} {
-		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte("{"+c.fields+"}")))
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		a, err := config.On(m)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		if n, exact := a.Parameters.IsExact(); n != c.want || !exact {
-			t.Errorf("%s: %d parameters, want %d", c.name, n, c.want)
-		}
+		counts(t, m, c.name, "{"+c.fields+"}", c.want)
 	}
 	for name, text := range map[string]string{
 		"a variant that is not counted":        `{"peft_type": "P_TUNING", "encoder_reparameterization_type": "LSTM"}`,

@@ -198,8 +198,21 @@ func (n *Net) looped(l *layer, e model.Experts, x, chosen, shares torch.Tensor) 
 	gateUp, down := l.experts()
 	final := f.Let(m.Like("zeros_like", x))
 	f.Let(m.Empty("one_hot", dtype.I64, x.Size(0), int64(e.Active), int64(e.Count)+1))
-	left := x.Size(0) * int64(e.Active)
-	var at, pos, state, hidden torch.Tensor
+	var hidden torch.Tensor
+	n.eachExpert(f, e, x, func(state, at torch.Tensor) {
+		f.Set(&hidden, n.gated(e, m.Linear(state, m.Select(gateUp, 0), torch.Tensor{})))
+		f.Set(&hidden, m.Linear(hidden, m.Select(down, 0), torch.Tensor{}))
+		f.Set(&hidden, m.Binary(torch.Mul, hidden, m.Unsqueeze(m.IndexRows(m.Reshape(shares, -1), at), -1)))
+		m.IndexAdd(final, at, m.To(hidden, final.Dtype()))
+	})
+	return f.Return(final)
+}
+
+// eachExpert runs something for every expert that rows chose: with the rows, and
+// where they stand.
+func (n *Net) eachExpert(f *torch.Frame, e model.Experts, x torch.Tensor, run func(state, at torch.Tensor)) {
+	m, left := n.m, x.Size(0)*int64(e.Active)
+	var at, pos, state torch.Tensor
 	for i := range int64(e.Count) {
 		rows := left / (int64(e.Count) - i)
 		if left -= rows; rows == 0 {
@@ -208,12 +221,8 @@ func (n *Net) looped(l *layer, e model.Experts, x, chosen, shares torch.Tensor) 
 		f.Set(&pos, m.Empty("where", dtype.I64, rows))
 		f.Set(&at, m.Empty("where", dtype.I64, rows))
 		f.Set(&state, m.IndexRows(x, at))
-		f.Set(&hidden, n.gated(e, m.Linear(state, m.Select(gateUp, 0), torch.Tensor{})))
-		f.Set(&hidden, m.Linear(hidden, m.Select(down, 0), torch.Tensor{}))
-		f.Set(&hidden, m.Binary(torch.Mul, hidden, m.Unsqueeze(m.IndexRows(m.Reshape(shares, -1), at), -1)))
-		m.IndexAdd(final, at, m.To(hidden, final.Dtype()))
+		run(state, at)
 	}
-	return f.Return(final)
 }
 
 // batched is batched_mm_experts_forward: a copy of the matrices for every row.

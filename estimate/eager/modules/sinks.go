@@ -113,21 +113,13 @@ func (n *Net) loopedAlternating(l *layer, e model.Experts, x, chosen, shares tor
 	product := func(x, weights, bias torch.Tensor) torch.Tensor {
 		return m.Binary(torch.Add, m.Matmul(x, m.Select(weights, 0)), m.Select(bias, 0))
 	}
-	left := x.Size(0) * int64(e.Active)
-	var at, pos, state, both, gated, out, weighted torch.Tensor
-	for i := range int64(e.Count) {
-		rows := left / (int64(e.Count) - i)
-		if left -= rows; rows == 0 {
-			continue
-		}
-		f.Set(&pos, m.Empty("where", dtype.I64, rows))
-		f.Set(&at, m.Empty("where", dtype.I64, rows))
-		f.Set(&state, m.IndexRows(x, at))
+	var both, gated, out, weighted torch.Tensor
+	n.eachExpert(f, e, x, func(state, at torch.Tensor) {
 		f.Set(&both, product(state, gateUp, l.one(model.RoleExpertGateUpBias)))
 		f.Set(&gated, n.gated(e, both))
 		f.Set(&out, product(gated, down, l.one(model.RoleExpertDownBias)))
 		f.Set(&weighted, m.Binary(torch.Mul, out, m.Unsqueeze(m.IndexRows(m.Reshape(shares, -1), at), -1)))
 		m.IndexAdd(final, at, m.To(weighted, final.Dtype()))
-	}
+	})
 	return f.Return(final)
 }
