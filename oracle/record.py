@@ -27,8 +27,14 @@ def litgpt():
     return litgpt_recipe
 
 
+def torchtitan():
+    import torchtitan_recipe
+
+    return torchtitan_recipe
+
+
 # Software with modules and a loop of its own, by the name that --engine takes.
-RECIPES = {"torchtune": torchtune, "litgpt": litgpt}
+RECIPES = {"torchtune": torchtune, "litgpt": litgpt, "torchtitan": torchtitan}
 
 
 def arguments(words):
@@ -40,7 +46,7 @@ def arguments(words):
     p.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa")
     p.add_argument("--experts", choices=["", "eager", "batched_mm", "grouped_mm"], default="")
     p.add_argument("--dtype", choices=list(build.FORMATS), default="float32")
-    p.add_argument("--checkpointing", choices=["", "reentrant", "not_reentrant"], default="")
+    p.add_argument("--checkpointing", choices=["", "reentrant", "not_reentrant", "selective"], default="")
     p.add_argument("--adapter", choices=["none", "lora", "dora", "ia3", "ln_tuning", "oft", "adaption_prompt"], default="none")
     p.add_argument("--rank", type=int, default=8)
     p.add_argument("--targets", default="q_proj,v_proj")

@@ -90,3 +90,24 @@ func TestRanksMissATerm(t *testing.T) {
 		}
 	}
 }
+
+// Sabotage: without the products that torchtitan's selective checkpointing keeps, the
+// row that was measured with them is not inside.
+func TestRanksMissTheKeptProducts(t *testing.T) {
+	runs, err := rankRuns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(runs, func(r measuredRun) bool {
+		return r.ID == "torchtitan-pr165-llama7b-fsdp2-sac" && r.Field == "peak_active"
+	})
+	run := runs[at]
+	whole := run.row()
+	if whole.Status() != Inside {
+		t.Fatalf("%+v", whole)
+	}
+	run.Workload = strings.Replace(run.Workload, "checkpointing: selective", "checkpointing: full", 1)
+	if cut := run.row(); cut.Status() == Inside {
+		t.Errorf("the row is as close without them: %+v", cut)
+	}
+}

@@ -302,16 +302,26 @@ func efficientBackward(p *pass) {
 	p.attentionGradients(dq, dk, dv)
 }
 
+// flashKernelCPU is the output and what is kept for each query and head.
+func (m *Machine) flashKernelCPU(q, k *impl) (out, lse *impl) {
+	if kept := m.recalled("sdpa"); kept != nil {
+		return kept[0], kept[1]
+	}
+	m.sites.op = "_scaled_dot_product_flash_attention_for_cpu"
+	out = m.emptyLike(q.dtype, q)
+	lse = m.empty(dtype.F32, []int64{q.size[0], q.size[2], q.size[1]})
+	rows, columns := cpuBlocks(q.size[2], k.size[2])
+	m.free(m.bufferOf(4 * m.device.threads() * (rows*columns + 2*rows + rows*q.size[3])))
+	m.remember(out, lse)
+	return out, lse
+}
+
 // flashCPU is a CPU's kernel: a number of 32 bits a query, and a buffer for each
 // thread
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
 func (m *Machine) flashCPU(q, k, v, mask *impl) *impl {
 	n := m.attentionNode("ScaledDotProductFlashAttentionForCpuBackward0", flashCPUBackward, q, k, v)
-	m.sites.op = "_scaled_dot_product_flash_attention_for_cpu"
-	out := m.emptyLike(q.dtype, q)
-	lse := m.empty(dtype.F32, []int64{q.size[0], q.size[2], q.size[1]})
-	rows, columns := cpuBlocks(q.size[2], k.size[2])
-	m.free(m.bufferOf(4 * m.device.threads() * (rows*columns + 2*rows + rows*q.size[3])))
+	out, lse := m.flashKernelCPU(q, k)
 	if n != nil {
 		n.computes(out)
 		if mask != nil {

@@ -42,7 +42,8 @@ func optionsOf(r recorded) modules.Options {
 	o := modules.Options{
 		CPU: true, Reference: true, Cache: r.family == "t5" || r.flag("keep-outputs"), Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
-		Weight: func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
+		Chooses: r.option("checkpointing") == "selective",
+		Weight:  func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
 	}
 	if own := r.releaseOf("transformers"); strings.HasPrefix(own, "4.") {
 		o.Release, _ = modules.ParseRelease(own)
