@@ -3,6 +3,7 @@ package megatron
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -37,13 +38,7 @@ func Rules(w *workload.Workload) (parallel.Rules, error) {
 	if m.VocabularyMultiple > 0 {
 		r.VocabularyMultiple = m.VocabularyMultiple
 	}
-	tensor := max(1, w.Mesh.TensorParallel)
-	switch {
-	case m.ExpertTensor == 1:
-		r.ExpertTensor = false
-	case m.ExpertTensor != 0 && m.ExpertTensor != tensor:
-		return r, refuse("experts over %d ranks beside tensor parallelism of %d are not modelled", m.ExpertTensor, tensor)
-	}
+	r.ExpertTensor = m.ExpertTensor == 0 || m.ExpertTensor == max(1, w.Mesh.TensorParallel)
 	if m.Layout != "" || m.FirstLayers != 0 || m.LastLayers != 0 {
 		return r, refuse("stages of unequal layers are not modelled for Megatron-LM")
 	}
@@ -114,6 +109,9 @@ func check(in estimate.Input) error {
 		}
 	}
 	s := settingsOf(in)
+	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
+		return refuse("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
+	}
 	if n, fits := bytesize.Mul(s.positions, s.batch); !fits || n > mostTokens {
 		return refuse("a micro-batch of more than %s positions is not laid out", bytesize.Group(mostTokens))
 	}
@@ -128,6 +126,10 @@ func check(in estimate.Input) error {
 	}
 	return nil
 }
+
+// routed reports a tensor of a mixture of experts: a model without one has nothing
+// that expert parallelism could divide.
+func routed(t model.Tensor) bool { return t.Role == model.RoleRouter }
 
 // newRun is a process that holds nothing yet.
 func newRun(in estimate.Input) *run {

@@ -219,6 +219,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Ranks for experts that a dense model has not change nothing; with experts, other
+// ranks than one or those of tensor parallelism are refused.
+func TestRanksOfExperts(t *testing.T) {
+	const text = "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {tensor_parallel: 2}\ntraining: {optimizer: adamw, megatron: {expert_tensor_parallel: %s}}\n"
+	plain, other := run(t, small(), strings.Replace(text, "%s", "2", 1)), run(t, small(), strings.Replace(text, "%s", "4", 1))
+	if got, want := alive(other[0], account.TermGradients), alive(plain[0], account.TermGradients); got != want || want == 0 {
+		t.Errorf("gradients of %d bytes, want %d", got, want)
+	}
+	_, err := laid(small("num-experts", "4", "moe-router-topk", "2", "disable-bias-linear", ""), strings.Replace(text, "%s", "4", 1))
+	if err == nil || !strings.Contains(err.Error(), "experts over 4 ranks") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Sizes beyond all bounds end in unknown or an error, not in a panic or for ever.
 func TestHostile(t *testing.T) {
 	for _, text := range []string{
