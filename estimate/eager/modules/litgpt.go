@@ -203,7 +203,7 @@ func (n *Net) litgptLogits(b Batch) []torch.Tensor {
 		f.Set(&x, m.Unary(torch.MulScalar, x))
 	}
 	for i := range s.layers {
-		f.Set(&x, n.checkpointed(x, func(x torch.Tensor) torch.Tensor { return n.litgptBlock(&s.layers[i], x, cos, sin) }))
+		f.Set(&x, n.checkpointed(x, func(x torch.Tensor) torch.Tensor { return n.litgptBlock(&s.layers[i], x, cos, sin) }, cos, sin))
 	}
 	f.Set(&x, n.litgptNorm(s.layers[0].Norms[0], n.outside.one(model.RoleFinalNorm), n.outside.one(model.RoleNormBias), x))
 	head := n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias)

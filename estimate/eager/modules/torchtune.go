@@ -144,12 +144,13 @@ func inParts(length, parts int64) []int64 {
 	return list
 }
 
-// checkpointed runs a layer, computed again in backward where that is asked for.
-func (n *Net) checkpointed(x torch.Tensor, layer func(torch.Tensor) torch.Tensor) torch.Tensor {
+// checkpointed runs a layer on the stream, computed again in backward where that is
+// asked for. What it shares with other layers lasts until then.
+func (n *Net) checkpointed(x torch.Tensor, layer func(torch.Tensor) torch.Tensor, shared ...torch.Tensor) torch.Tensor {
 	if !n.recomputes() {
 		return layer(x)
 	}
-	return n.m.Checkpoint(n.o.Reentrant, func(args []torch.Tensor) torch.Tensor { return layer(args[0]) }, x)
+	return n.m.Checkpoint(n.o.Reentrant, func(args []torch.Tensor) torch.Tensor { return layer(args[0]) }, append([]torch.Tensor{x}, shared...)...)
 }
 
 // torchtuneLayer is TransformerSelfAttentionLayer.
