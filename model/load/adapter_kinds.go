@@ -88,6 +88,9 @@ type FrozenTensor struct {
 	Shape  []int64
 }
 
+// mostElements bounds a tensor of an adapter, far above every model's.
+const mostElements = int64(1) << 40
+
 // tensors reads a column with the sizes that its names stand for.
 func (k adapterKind) tensors(column int, sizes map[string]int64) ([]FrozenTensor, error) {
 	var list []FrozenTensor
@@ -106,6 +109,9 @@ func (k adapterKind) tensors(column int, sizes map[string]int64) ([]FrozenTensor
 				return nil, fmt.Errorf("%s: %s %w", k[kindName], size, err)
 			}
 			t.Shape = append(t.Shape, n)
+		}
+		if n, fits := bytesize.Mul(t.Shape...); !fits || n > mostElements {
+			return nil, fmt.Errorf("%s: a tensor of %s has more than %s elements", k[kindName], text, bytesize.Group(mostElements))
 		}
 		list = append(list, t)
 	}

@@ -68,6 +68,8 @@ func TestCountedKinds(t *testing.T) {
 		"a field that changes what is held":    `{"peft_type": "LOKR", "decompose_both": true, "target_modules": ["q_proj"]}`,
 		"a size that divides nothing":          `{"peft_type": "C3A", "block_size": 3, "target_modules": ["q_proj"]}`,
 		"a prompt of no length":                `{"peft_type": "PROMPT_TUNING"}`,
+		"a tensor beyond all bounds":           `{"peft_type": "FOURIERFT", "n_frequency": 9223372036854775807, "target_modules": ["q_proj"]}`,
+		"a prompt beyond all bounds":           `{"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 9223372036854775807}`,
 		"no word of the modules that it is on": `{"peft_type": "VERA"}`,
 	} {
 		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(text)))
