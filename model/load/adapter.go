@@ -208,6 +208,9 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 	if c.Targets.empty() && len(c.Saved) == 0 && c.onModules() {
 		return nil, fmt.Errorf("the adapter does not say which modules it targets: name them (q_proj, v_proj), or all-linear")
 	}
+	if err := c.refuseOptions(); err != nil {
+		return nil, err
+	}
 	choose, err := c.chooser()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,6 +82,23 @@ func (k adapterKind) options(said map[string]int64) map[string]int64 {
 		}
 	}
 	return sizes
+}
+
+// refuseOptions names a size that the kind of the adapter does not have.
+func (c *AdapterConfig) refuseOptions() error {
+	known := []string{"oft_block_size", "tokens"}
+	if c.counted != nil {
+		for pair := range strings.FieldsSeq(c.counted[kindOptions]) {
+			name, _, _ := strings.Cut(pair, "=")
+			known = append(known, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("the adapter has an option %s, which its kind does not: expected one of %s", quote(name), strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // FrozenTensor is what an adapter holds and does not train.

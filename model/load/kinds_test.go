@@ -80,6 +80,11 @@ func TestCountedKinds(t *testing.T) {
 			t.Errorf("%s is counted", name)
 		}
 	}
+	vera := load.NewAdapter("vera", 4, []string{"q_proj"}, nil)
+	vera.Options = map[string]int64{"blocks": 3}
+	if _, err := vera.On(m); err == nil || !strings.Contains(err.Error(), "blocks") {
+		t.Errorf("an option that no kind has: %v", err)
+	}
 	if _, err := load.NewAdapter("poly", 4, []string{"q_proj"}, nil).On(m); err == nil {
 		t.Error("a kind that nobody knows is counted")
 	}
