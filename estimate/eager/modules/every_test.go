@@ -56,7 +56,7 @@ func trainOnce(source *model.Model) (why string, err error) {
 		return why, nil
 	}
 	m.Phase(account.PhaseForward, 1)
-	b := modules.Batch{IDs: m.Input(dtype.I64, 2, 64), Labels: m.Input(dtype.I64, 2, 64)}
+	b := modules.Batch{IDs: m.Input(dtype.I64, 2, 64), Labels: m.Input(dtype.I64, n.LabelShape(2, 64)...)}
 	if source.Stacks[0].Kind == model.Vision {
 		b.Pixels, b.Labels = n.Pixels(dtype.BF16, 2, 224), m.Input(dtype.I64, 2)
 	}
