@@ -48,16 +48,7 @@ func scores(in estimate.Input) scoring {
 
 // special reports attention that fused kernels of PyTorch do not compute.
 func special(m *model.Model) (sinks, softCap bool) {
-	for _, s := range m.Stacks {
-		for _, l := range s.Layers {
-			for _, x := range l.Mixers {
-				if a, ok := x.(model.Attention); ok {
-					sinks, softCap = sinks || a.Sinks, softCap || a.SoftCap > 0
-				}
-			}
-		}
-	}
-	return sinks, softCap
+	return m.Attends(func(a model.Attention) bool { return a.Sinks }), m.Attends(func(a model.Attention) bool { return a.SoftCap > 0 })
 }
 
 // supports is the release since which a type's classes run fused attention, or

@@ -39,15 +39,20 @@ func (n *Net) rotaryTables(ids torch.Tensor, format dtype.Format) (cos, sin torc
 // dim], turned by tables of [1, length, dim].
 func (n *Net) rotate(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Tensor) {
 	m := n.m
+	return n.eachTurned(q, k, cos, sin, func(x, cos, sin torch.Tensor) torch.Tensor {
+		plain := m.Binary(torch.Mul, x, cos)
+		return m.Binary(torch.Add, plain, m.Binary(torch.Mul, n.rotateHalf(x), sin))
+	})
+}
+
+// eachTurned turns query and key, one after the other, by tables for all heads.
+func (n *Net) eachTurned(q, k, cos, sin torch.Tensor, turned func(x, cos, sin torch.Tensor) torch.Tensor) (torch.Tensor, torch.Tensor) {
+	m := n.m
 	f := m.Function(&q, &k, &cos, &sin)
 	f.Set(&cos, m.Unsqueeze(cos, 1))
 	f.Set(&sin, m.Unsqueeze(sin, 1))
-	turned := func(x torch.Tensor) torch.Tensor {
-		plain := m.Binary(torch.Mul, x, cos)
-		return m.Binary(torch.Add, plain, m.Binary(torch.Mul, n.rotateHalf(x), sin))
-	}
-	qs := f.Let(turned(q))
-	ks := f.Let(turned(k))
+	qs := f.Let(turned(q, cos, sin))
+	ks := f.Let(turned(k, cos, sin))
 	return f.Return2(qs, ks)
 }
 

@@ -12,35 +12,18 @@ import (
 // Sinks reports a model whose attention has sinks, for which classes have their
 // eager attention alone.
 func Sinks(source *model.Model) bool {
-	return attends(source, func(a model.Attention) bool { return a.Sinks })
+	return source.Attends(func(a model.Attention) bool { return a.Sinks })
 }
 
 // turnsHalves reports that heads are turned by tables of half their width.
 func (n *Net) turnsHalves() bool {
-	return attends(n.model, func(a model.Attention) bool { return a.RotaryHalves })
-}
-
-// attends reports that some attention of the model is so.
-func attends(source *model.Model, is func(model.Attention) bool) bool {
-	for _, s := range source.Stacks {
-		for _, l := range s.Layers {
-			for _, mixer := range l.Mixers {
-				if a, ok := mixer.(model.Attention); ok && is(a) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return n.model.Attends(func(a model.Attention) bool { return a.RotaryHalves })
 }
 
 // rotateHalves turns the two halves of each head apart and joins them.
 func (n *Net) rotateHalves(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Tensor) {
 	m := n.m
-	f := m.Function(&q, &k, &cos, &sin)
-	f.Set(&cos, m.Unsqueeze(cos, 1))
-	f.Set(&sin, m.Unsqueeze(sin, 1))
-	turned := func(x torch.Tensor) torch.Tensor {
+	return n.eachTurned(q, k, cos, sin, func(x, cos, sin torch.Tensor) torch.Tensor {
 		half := x.Size(-1) / 2
 		f := m.Function(&x)
 		parts := m.Split(x, -1, half, half)
@@ -48,10 +31,7 @@ func (n *Net) rotateHalves(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Ten
 		near := f.Let(m.Binary(torch.Sub, m.Binary(torch.Mul, first, cos), m.Binary(torch.Mul, second, sin)))
 		far := f.Let(m.Binary(torch.Add, m.Binary(torch.Mul, second, cos), m.Binary(torch.Mul, first, sin)))
 		return f.Return(m.Cat(-1, near, far))
-	}
-	qs := f.Let(turned(q))
-	ks := f.Let(turned(k))
-	return f.Return2(qs, ks)
+	})
 }
 
 // sunkAttention is attention whose softmax has one more column, a learned logit
