@@ -160,8 +160,22 @@ func (e *engineReader) keep(at reading, kind Kind, scope account.Scope, value fu
 		Bytes: value(p), Printed: printed, Line: at.line})
 }
 
+// signed reports what engines print below nothing: what is left where more is in use
+// than they had counted on, and what is measured as a difference. Of everything else
+// a number with a minus sign is no size.
+func (k Kind) signed() bool {
+	switch k {
+	case KindUnaccounted, KindKVCacheAvailable, KindFreeOfBudget, KindNonTorch, KindGraphs, KindGraphsEstimated, KindGraphsFirst, KindGraphsEach:
+		return true
+	}
+	return false
+}
+
 // size keeps a printed size; negative is one with a minus sign before it.
 func (e *engineReader) size(at reading, kind Kind, scope account.Scope, number, unit string, negative bool) {
+	if negative && !kind.signed() {
+		return
+	}
 	sign := ""
 	if negative {
 		sign = "-"

@@ -184,7 +184,7 @@ func (e *engineReader) mebibytes(at reading, kind Kind, scope account.Scope, n i
 		n -= wrap
 	}
 	e.keep(at, kind, scope, func(p account.Provenance) account.Figure {
-		if n < 0 && kind != KindUnaccounted {
+		if n < 0 && !kind.signed() {
 			return account.Unknown("below 0, which a size cannot be", p)
 		}
 		if n > math.MaxInt64/mib-1 || n < math.MinInt64/mib+1 {

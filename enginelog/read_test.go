@@ -344,14 +344,14 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("llama_kv_cache: CUDA1 KV buffer size = 379.23 MiB\nx_breakdown_print: | - CUDA0 (a) | 15841 = 15630 + (15302 = 14736 + 72 + 493) + 17592186029324 |"))
 	f.Add([]byte("x_breakdown_print: | - CUDA0 (a) | 100 = -1 + (3 = 1 + 1 + -1) + -7 |"))
 	f.Add([]byte("msg=offload memory.available=\"[11.5 GiB 0 B]\" memory.required.kv=\"2.0 GiB\""))
+	f.Add([]byte("model weights take -0GB; non_torch_memory takes -1.25GiB; the rest of the memory reserved for KV Cache is -0GiB."))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		log, err := Read(source.Bytes("x", data))
 		if err != nil {
 			return
 		}
 		for _, c := range log.Components {
-			signed := c.Kind == KindUnaccounted || c.Kind == KindKVCacheAvailable
-			if high, known := c.Bytes.High(); known && (c.Bytes.Low() < 0 && !signed || high < c.Bytes.Low()) || c.Line < 1 || c.Line > log.Lines {
+			if high, known := c.Bytes.High(); known && (c.Bytes.Low() < 0 && !c.Kind.signed() || high < c.Bytes.Low()) || c.Line < 1 || c.Line > log.Lines {
 				t.Errorf("%+v", c)
 			}
 		}
