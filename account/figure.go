@@ -17,8 +17,10 @@ type Provenance struct {
 // Figures are signed, for headroom; every other figure is non-negative.
 type Figure struct {
 	low, high int64
+	need      int64 // with gives
 	bounded   bool
 	zero      bool
+	gives     bool // what is taken above need is taken only where it is free
 	reason    string
 	Provenance
 }
@@ -52,6 +54,12 @@ func Zero(reason string, p Provenance) Figure {
 	return Figure{bounded: true, zero: true, reason: reason, Provenance: p}
 }
 
+// Yielding is bytes that are taken where they are free: nobody can say how many,
+// and a program runs as well with need of them.
+func Yielding(low, need int64, reason string, p Provenance) Figure {
+	return Figure{low: low, need: max(low, need), gives: true, reason: reason, Provenance: p}
+}
+
 // Unknown is a figure that nobody can give, and why.
 func Unknown(reason string, p Provenance) Figure {
 	return Figure{reason: reason, Provenance: p}
@@ -71,6 +79,23 @@ func (f Figure) Low() int64 { return f.low }
 
 // High is the most that the figure can be; false when nobody can say.
 func (f Figure) High() (int64, bool) { return f.high, f.bounded }
+
+// Need is the most that must be there: the high, or less where the rest is taken
+// only because it is free; false when nobody can say.
+func (f Figure) Need() (int64, bool) {
+	if f.gives {
+		return f.need, true
+	}
+	return f.high, f.bounded
+}
+
+// Needed is the figure without what is taken only because it is free.
+func (f Figure) Needed() Figure {
+	if !f.gives {
+		return f
+	}
+	return Figure{low: f.low, high: f.need, bounded: true, reason: f.reason, Provenance: f.Provenance}
+}
 
 // IsExact gives the bytes when the figure is known to the byte.
 func (f Figure) IsExact() (int64, bool) { return f.low, f.bounded && f.low == f.high }
@@ -123,12 +148,18 @@ func (f Figure) Because(reason string) Figure {
 // for that one's reason; the lows still add up. An overflow is unknown.
 func Sum(p Provenance, figures ...Figure) Figure {
 	sum := Figure{bounded: true, Provenance: p}
+	needed := true
 	for _, f := range figures {
 		low, fits := bytesize.Add(sum.low, f.low)
 		if !fits {
 			return Unknown(bytesize.ErrOverflow.Error(), p)
 		}
 		sum.low = low
+		if need, known := f.Need(); known && needed {
+			sum.need, needed = bytesize.Add(sum.need, need)
+		} else {
+			needed = false
+		}
 		if !f.bounded {
 			if sum.bounded {
 				sum.reason = f.reason
@@ -142,10 +173,19 @@ func Sum(p Provenance, figures ...Figure) Figure {
 			sum.bounded, sum.reason = false, bytesize.ErrOverflow.Error()
 		}
 	}
-	if !sum.bounded {
-		sum.high = 0
+	return sum.settled(needed)
+}
+
+// settled is a figure in the making whose bounded and need are known now.
+func (f Figure) settled(needed bool) Figure {
+	f.gives = needed && !f.bounded
+	if !f.gives {
+		f.need = 0
 	}
-	return sum
+	if !f.bounded {
+		f.high = 0
+	}
+	return f
 }
 
 // Minus is f − g as an interval: what is left of f when g is taken away. It is
@@ -177,8 +217,9 @@ func (f Figure) Times(n int64) Figure {
 	case f.bounded && !b:
 		return AtLeast(low, bytesize.ErrOverflow.Error(), f.Provenance)
 	}
-	f.low, f.high = low, high
-	return f
+	need, c := bytesize.Mul(f.need, n)
+	f.low, f.high, f.need = low, high, need
+	return f.settled(f.gives && c)
 }
 
 // Highest is the larger of alternatives that do not happen together: the
@@ -188,7 +229,10 @@ func Highest(p Provenance, figures ...Figure) Figure {
 		return Unknown("nothing to compare", p)
 	}
 	top := figures[0]
+	most, needed := top.Need()
 	for _, f := range figures[1:] {
+		need, known := f.Need()
+		most, needed = max(most, need), needed && known
 		top.low = max(top.low, f.low)
 		top.high = max(top.high, f.high)
 		if top.bounded && !f.bounded {
@@ -196,9 +240,6 @@ func Highest(p Provenance, figures ...Figure) Figure {
 		}
 		top.zero = top.zero && f.zero
 	}
-	if !top.bounded {
-		top.high = 0
-	}
-	top.Provenance = p
-	return top
+	top.need, top.Provenance = most, p
+	return top.settled(needed)
 }

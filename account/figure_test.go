@@ -48,6 +48,40 @@ func TestSum(t *testing.T) {
 	}
 }
 
+// What is taken only because it is free has no high, and needs what it needs; with
+// an unknown beside it nobody can say that either.
+func TestNeed(t *testing.T) {
+	p := Provenance{}
+	yields := Yielding(2, 5, "workspaces", p)
+	for _, c := range []struct {
+		name string
+		f    Figure
+		want int64 // -1: nobody can say
+	}{
+		{"a bounded figure needs its high", Between(1, 4, p), 4},
+		{"less than may be taken", yields, 5},
+		{"not less than its low", Yielding(7, 5, "", p), 7},
+		{"a sum", Sum(p, Between(1, 4, p), yields, yields), 14},
+		{"a sum with an unknown", Sum(p, yields, Unknown("", p)), -1},
+		{"a sum that overflows", Sum(p, yields, Exact(math.MaxInt64, p)), -1},
+		{"the higher of two", Highest(p, Exact(9, p), yields), 9},
+		{"the higher of two, one unknown", Highest(p, yields, AtLeast(9, "", p)), -1},
+		{"copies", yields.Times(3), 15},
+		{"without what is free", yields.Needed(), 5},
+	} {
+		need, known := c.f.Need()
+		if !known {
+			need = -1
+		}
+		if need != c.want {
+			t.Errorf("%s: %d, want %d", c.name, need, c.want)
+		}
+	}
+	if yields.Known() || Sum(p, yields, Exact(1, p)).Known() || !yields.Needed().Known() {
+		t.Error("what may be taken is said to be known")
+	}
+}
+
 func TestMinus(t *testing.T) {
 	p := Provenance{}
 	got := Between(100, 110, p).Minus(Between(30, 60, p), p)

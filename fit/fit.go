@@ -171,11 +171,11 @@ func (j judgement) before(a account.Account, until account.PhaseID, budget Budge
 }
 
 // decidePhase applies the rule: the low of any scope above the highest plausible
-// capacity does not fit; the high of process, with what others hold, within the
-// lowest plausible capacity fits; anything else cannot be told.
+// capacity does not fit; the most that process needs, with what others hold, within
+// the lowest plausible capacity fits; anything else cannot be told.
 func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict {
 	device := account.Provenance{Origin: account.Calculated, Scope: account.Device}
-	all := account.Sum(device, phase.Peak(account.Process).Figure, budget.Others)
+	all := account.Sum(device, phase.Peak(account.Process).Figure, budget.Others).Needed()
 	v := Verdict{Value: CannotTell, Phase: phase.ID, Step: phase.Step, Headroom: budget.Capacity.Minus(all, device)}
 	highest, bounded := budget.Capacity.High()
 	if bounded {
@@ -230,7 +230,7 @@ func open(a account.Account, phase account.Phase, all account.Figure) (account.T
 	var id account.TermID
 	var reasons []string
 	for _, s := range phase.AtPeak {
-		if s.Bytes.Known() {
+		if _, bounded := s.Bytes.Need(); bounded {
 			continue
 		}
 		if id == "" {
@@ -299,7 +299,10 @@ func show(bytes int64) string { return bytesize.Format(bytes, bytesize.GiB) }
 
 // hasOpen reports a phase of which a term is unknown.
 func hasOpen(phase account.Phase) bool {
-	return slices.ContainsFunc(phase.AtPeak, func(s account.Share) bool { return !s.Bytes.Known() })
+	return slices.ContainsFunc(phase.AtPeak, func(s account.Share) bool {
+		_, bounded := s.Bytes.Need()
+		return !bounded
+	})
 }
 
 // largest is the term that holds most at the peak.
@@ -318,7 +321,7 @@ func largest(a account.Account, phase account.Phase) account.TermID {
 func widest(a account.Account, phase account.Phase, otherwise account.TermID) account.TermID {
 	id, width := otherwise, int64(0)
 	for _, s := range phase.AtPeak {
-		if high, known := s.Bytes.High(); known && high-s.Bytes.Low() > width {
+		if high, known := s.Bytes.Need(); known && high-s.Bytes.Low() > width {
 			width, id = high-s.Bytes.Low(), a.Terms[s.Term].ID
 		}
 	}

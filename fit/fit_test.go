@@ -41,6 +41,9 @@ func TestDecide(t *testing.T) {
 	atLeast := func(n int64) account.Figure {
 		return process(func(p account.Provenance) account.Figure { return account.AtLeast(n, "activations unknown", p) })
 	}
+	yielding := func(n int64) account.Figure {
+		return process(func(p account.Provenance) account.Figure { return account.Yielding(1, n, "workspaces", p) })
+	}
 	others := card(79*gib, 79*gib)
 	others.Others = account.Exact(10*gib, account.Provenance{Scope: account.Device})
 
@@ -57,6 +60,8 @@ func TestDecide(t *testing.T) {
 		{"an interval across the capacity", between(70*gib, 90*gib), card(79*gib, 80*gib), CannotTell, "up to 90 GiB"},
 		{"a lower bound alone suffices to refuse", atLeast(81 * gib), card(79*gib, 80*gib), DoesNotFit, "at least 81 GiB"},
 		{"a lower bound never suffices to accept", atLeast(1), card(79*gib, 80*gib), CannotTell, "activations unknown"},
+		{"what is taken only because it is free is not needed", yielding(79 * gib), card(79*gib, 80*gib), Fits, ""},
+		{"what of it is needed counts", yielding(79*gib + 1), card(79*gib, 80*gib), CannotTell, "up to 79.00 GiB"},
 		{"others on the card count", exact(70 * gib), others, DoesNotFit, "others hold"},
 	} {
 		got := Decide(Calculated, []account.Account{oneRank(0, c.need)}, map[int]Budget{0: c.budget})

@@ -103,8 +103,10 @@ type Head struct {
 
 // Interval splits a figure into the three fields of a record: the exact count,
 // or null with the ends that are known beside it. A low of 0 without a high
-// says nothing and is left out.
+// says nothing and is left out. Of what is taken only because it is free a record
+// has what is needed, and a warning (taken_where_free).
 func Interval(f account.Figure) (exact, low, high *int64) {
+	f = f.Needed()
 	if n, ok := f.IsExact(); ok {
 		return &n, nil, nil
 	}

@@ -292,6 +292,9 @@ func (b *accounting) within(s account.Scope, span timeline.Span, best int64, mom
 // possibly is bytes that may be there or not.
 func possibly(f account.Figure) account.Figure {
 	high, known := f.High()
+	if need, gives := f.Need(); gives && !known {
+		return account.Yielding(0, need, f.Reason(), f.Provenance)
+	}
 	if !known {
 		return account.Unknown(f.Reason(), f.Provenance)
 	}

@@ -25,8 +25,8 @@ func TestPicturesAreTrainedOn(t *testing.T) {
 		a := accountOf(t, m, w)
 		return a.Phases[2].Peak(account.Allocated).Figure
 	}
-	two, known := peak(224, 2).High()
-	four, also := peak(224, 4).High()
+	two, known := peak(224, 2).Need()
+	four, also := peak(224, 4).Need()
 	if !known || !also || four <= two {
 		t.Errorf("2 pictures take %d bytes and 4 take %d", two, four)
 	}

@@ -44,21 +44,23 @@ func (j *job) workspaces() {
 	if high, known := f.High(); j.ops != nil && known {
 		f = account.Between(0, max(0, high-2*j.device().Workspace), f.Provenance)
 	}
-	if j.ops != nil && j.ops.net.Convolves() {
-		f = unboundedConvolution(f)
-	}
 	term := j.term(account.TermWorkspace, account.CategoryWorkspace, f.Provenance)
-	j.bound(term, len(j.tl.Phases), last, f)
+	j.computes = len(j.tl.Phases)
+	j.bound(term, j.computes, last, f)
 }
 
-// unboundedConvolution is the workspaces where adapters compute as convolutions.
-// PyTorch tries cuDNN's plans in the order of its heuristics and runs the first
-// whose workspace can be allocated: what is free is the only limit, and 48 GiB were
-// asked for 2 of input. Where too little is free for every plan the program fails,
-// so that the workspace does not simply give way either
-// (https://github.com/pytorch/pytorch/issues/49207, and 31500).
-func unboundedConvolution(f account.Figure) account.Figure {
-	return account.Unknown("what cuDNN works with beside the convolutions of litgpt's adapters has no bound but what is free: PyTorch runs the first plan whose workspace can be allocated", f.Provenance)
+// convolutions is what cuDNN works with beside convolutions: as much as is free,
+// and it runs with what one plan needs. What it took is cached, and given back
+// before a request fails.
+func (j *job) convolutions() {
+	work := j.machine.ConvolutionWork()
+	if work == 0 {
+		return
+	}
+	p := outside.Workspaces(j.in.Memory.Arch).Provenance
+	why := "beside convolutions cuDNN works with what is free, and needs at most " + bytesize.Format(work, bytesize.MiB) + " of it"
+	j.tl.Warn("taken_where_free", why+": only that is counted, and readings may be higher where more is free")
+	j.bound(j.term(account.TermWorkspace, account.CategoryWorkspace, p), j.computes, last, account.Yielding(0, work, why, p))
 }
 
 // input is the tokens of a micro-batch, 8 bytes each: ids alone at least, with

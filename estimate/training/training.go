@@ -63,6 +63,7 @@ func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fa
 		}
 		j.after()
 	}
+	j.convolutions()
 	j.tl.Close()
 	if _, err := j.machine.Timeline(); err != nil {
 		return r, err, nil
@@ -80,6 +81,8 @@ type job struct {
 	ops     *operators     // nil where the model has no program
 	held    []*parameter   // the base model's tensors, in their order
 	tuned   []*parameter   // those that are trained
+	// computes is the span from which libraries of matrices hold workspaces.
+	computes int
 	// optimizers are those that the machine steps, by the first of their
 	// parameters.
 	optimizers map[*parameter]*torch.Optimizer

@@ -57,8 +57,13 @@ training:
   adapter: {%srank: %d, targets: [%s], format: bf16, dropout: true%s}
 `, c.release, c.context, c.batch, optimizer, kind, c.rank, c.targets, base)}
 		row := run.row()
-		e, known := row.errorOf()
-		if !known || math.Abs(e) > c.within {
+		if row.Low == nil {
+			t.Errorf("%s, %d × %d: %s", c.model, c.batch, c.context, row.Why)
+			continue
+		}
+		// Up to 130 MB more are what a plan of cuDNN may need.
+		e := float64(*row.Low-row.Want) / float64(row.Want)
+		if math.Abs(e) > c.within {
 			t.Errorf("%s, %d × %d, %s of %s: %+.2f %%, want within %.1f: %s", c.model, c.batch, c.context, c.base, c.release, 100*e, 100*c.within, row.Why)
 		}
 	}

@@ -111,10 +111,6 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 	return row
 }
 
-// unknownWorkspace is what a program says that knows all but what a library works
-// with.
-const unknownWorkspace = "what cuDNN works with"
-
 // predicted is the prediction by the modules of the software that ran, where they
 // have programs. Where they have none the row is compared with those of
 // transformers, and judged as one of which nobody can say the most, for that is
@@ -136,9 +132,6 @@ func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, doub
 		return f, "", nil
 	}
 	doubt = f.Reason()
-	if strings.Contains(doubt, unknownWorkspace) {
-		return account.Exact(f.Low(), f.Provenance), doubt, nil // its own program, of which nobody can say the most
-	}
 	declared.Workload.Engine = workload.Engine{}
 	f, err = r.predict(declared, dropped)
 	return f, doubt, err
@@ -150,7 +143,7 @@ func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, doub
 const loadedLater = 46 << 30 / 100
 
 // predict is the peak of the row's counter over all phases, or its level at the
-// end of one.
+// end of one, without what is taken only because it is free.
 func (r measuredRun) predict(f *workload.File, dropped []account.TermID) (account.Figure, error) {
 	request := floodmark.Request{ModelPath: filepath.Join(trainingModels, r.Model+".json"), Workload: f.Workload}
 	if f.GPU != "" {
@@ -186,9 +179,9 @@ func (r measuredRun) predict(f *workload.File, dropped []account.TermID) (accoun
 		if r.Phase == "" {
 			read = account.Between(before, before+loadedLater, read.Provenance)
 		}
-		return account.Sum(read.Provenance, highest, read), nil
+		highest = account.Sum(read.Provenance, highest, read)
 	}
-	return highest, nil
+	return highest.Needed(), nil
 }
 
 // without is a peak less what some terms hold at it.

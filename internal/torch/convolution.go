@@ -1,9 +1,15 @@
 package torch
 
+import (
+	"math"
+
+	"floodmark/bytesize"
+)
+
 // Convolution is conv1d to conv3d of x [batch, channels, …] with weight [out,
 // channels / groups, …]; the bias may be None. What libraries work with beside it
-// depends on the algorithm that they pick, and is not modelled
-// ([Machine.Unknown] is the caller's).
+// depends on the algorithm that they pick and is no event; how much one of them
+// needs is [Machine.ConvolutionWork].
 func (m *Machine) Convolution(x, weight, bias Tensor, stride, padding []int64, groups int64) Tensor {
 	if !(convolves(x, weight, bias, stride, padding, groups)) {
 		return m.refuse(x, weight, bias)
@@ -21,6 +27,7 @@ func (m *Machine) Convolution(x, weight, bias Tensor, stride, padding []int64, g
 		m.save(n, a, w)
 		n.ints[0] = groups
 	}
+	m.work = max(m.work, convolutionWork(a, w, size[1:a.dims], groups))
 	m.sites.op = "convolution"
 	out := attach(n, m.empty(a.dtype, size[:a.dims]))
 	m.drop(b, w, a)
@@ -36,4 +43,39 @@ func convolutionBackward(p *pass) {
 			p.out[i] = p.emptyOf(i)
 		}
 	}
+}
+
+// ConvolutionWork is the bytes with which every convolution so far could run. PyTorch
+// tries cuDNN's plans in the order of its heuristics and runs the first whose
+// workspace can be allocated, so that more is taken where it is free, and not
+// needed (aten/src/ATen/native/cudnn/Conv_v8.cpp, try_plans). The plans that are
+// there for every shape multiply without making the matrix of patches, and copy at
+// most each operand: to another order, to channels in eights, to 32 bits. Of 2 GiB
+// of one channel in 16 bits 48.01 GiB were asked for in such a plan, and 64.00 are
+// counted (https://github.com/pytorch/pytorch/issues/31500).
+func (m *Machine) ConvolutionWork() int64 {
+	if m.device.CPU {
+		return 0
+	}
+	return m.work
+}
+
+// convolutionWork is a copy of input, kernel and result, channels of a group in
+// eights, in 32 bits; sizes that overflow are the largest number.
+func convolutionWork(x, weight *impl, made []int64, groups int64) int64 {
+	padded := func(outer, channels int64, positions []int64) int64 {
+		n, fits := bytesize.Mul(append([]int64{4, outer, groups, (channels/groups + 7) / 8 * 8}, positions...)...)
+		if !fits {
+			return math.MaxInt64
+		}
+		return n
+	}
+	sum, fits := bytesize.Add(
+		padded(x.size[0], x.size[1], x.size[2:x.dims]),
+		padded(x.size[0], made[0], made[1:]),
+		padded(weight.size[0]/groups, weight.size[1]*groups, weight.size[2:weight.dims]))
+	if !fits {
+		return math.MaxInt64
+	}
+	return sum
 }

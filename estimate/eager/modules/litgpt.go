@@ -52,10 +52,6 @@ func isQKV(r model.Role) bool {
 	return r == model.RoleQuery || r == model.RoleKey || r == model.RoleValue
 }
 
-// Convolves reports adapters that compute as convolutions, for which libraries take
-// workspaces of their own on a GPU.
-func (n *Net) Convolves() bool { return n.convolves }
-
 // within reports a tensor that is a part of another's parameter.
 func (n *Net) within(t model.Tensor) bool {
 	return n.o.Software == LitGPT && (t.Role == model.RoleKey || t.Role == model.RoleValue)
@@ -105,7 +101,6 @@ func (n *Net) qkvAdapter(t model.Tensor) *lowRank {
 	if len(rows) == 0 {
 		return nil
 	}
-	n.convolves = true
 	r := &lowRank{Adapter: of, in: t.Shape[1], rows: rows}
 	total := int64(0)
 	for _, part := range rows {

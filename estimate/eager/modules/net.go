@@ -110,7 +110,6 @@ type Net struct {
 	tokenKinds  torch.Tensor   // kinds of token
 	turns       torch.Tensor   // a table of what they turn by, of software that keeps one
 	loop        loop
-	convolves   bool           // adapters compute as convolutions
 	why         string         // what of an adapter has no program
 	scored      string         // why attention made its scores though fused kernels were asked for
 	besides     []torch.Tensor // see Beside
