@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/advice"
@@ -22,7 +23,8 @@ import (
 )
 
 // Advise is what would make a prediction fit that does not, or of which nobody
-// can tell: single switches of package advice, each estimated again as a whole.
+// can tell: single switches of package advice, each estimated again as a whole,
+// and where none suffices several at once.
 // Nil where it fits, cannot run at all, or was not asked on a card.
 func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 	v := p.Verdict
@@ -37,10 +39,10 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 			return r, nil
 		}
 	}
-	for _, s := range advice.Of(string(p.Request.Workload.Operation)) {
-		if s.ID == recurrenceSetting && !recurs(p.Request.Model) {
-			continue
-		}
+	switches := slices.DeleteFunc(advice.Of(string(p.Request.Workload.Operation)), func(s advice.Switch) bool {
+		return s.ID == recurrenceSetting && !recurs(p.Request.Model)
+	})
+	for _, s := range switches {
 		reached, least := false, ""
 		changes, err := p.changes(ctx, s.ID)
 		if err != nil {
@@ -72,7 +74,23 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		}
 	}
 	sorting.By(r.Options, worth(v.Value))
-	return r, nil
+	alone := slices.DeleteFunc(slices.Clone(r.Options), func(o record.Option) bool { return o.Verdict.Value != string(fit.Fits) })
+	if len(alone) > 0 {
+		switches = slices.DeleteFunc(switches, func(s advice.Switch) bool { return shortens(s.ID) })
+	}
+	if slices.ContainsFunc(alone, func(o record.Option) bool { return !shortens(o.Setting) }) {
+		return r, nil
+	}
+	var err error
+	r.Together, err = p.together(ctx, switches)
+	return r, err
+}
+
+// shortens reports a setting that makes another task of it: where that alone
+// suffices people still want to know what leaves the task as it is.
+func shortens(setting string) bool {
+	field, _, _ := strings.Cut(setting, "=")
+	return field == string(workload.Context) || field == string(workload.Generated)
 }
 
 // emptied reports a length that was cut down to one position, which is no advice

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"floodmark/account"
 	"floodmark/dtype"
@@ -107,13 +106,10 @@ func (r Request) sized(field workload.Dimension, n int64) (Request, error) {
 }
 
 // WhatIf is a prediction again with one thing changed, for a record:
-// weights=int8, sequences=8, tensor_parallel=4.
+// weights=int8, sequences=8, tensor_parallel=4; or with several at once, joined by
+// plus signs: micro_batch=2+checkpointing=full.
 func WhatIf(ctx context.Context, p *Prediction, setting string) (record.Change, error) {
-	field, value, ok := strings.Cut(setting, "=")
-	if !ok || !changeable(field) {
-		return record.Change{}, &SettingsError{fmt.Errorf("%q is no change that can be tried: %s", setting, hintSettings)}
-	}
-	changed, err := p.Request.set(field, value)
+	changed, err := p.Request.setAll(setting)
 	if err != nil {
 		return record.Change{}, err
 	}

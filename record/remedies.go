@@ -11,6 +11,9 @@ type Remedies struct {
 	// those that make it fit first.
 	Options     []Option  `json:"options"`
 	CannotReach []Useless `json:"cannot_reach"`
+	// Together is several changes that make it fit where no single one does; null
+	// where one does, or all of them do not.
+	Together *Combination `json:"together"`
 	// Reading is what somebody would have to read for an answer; null where the
 	// answer is known.
 	Reading *string `json:"reading"`
@@ -35,4 +38,21 @@ type Option struct {
 type Useless struct {
 	Setting string `json:"setting"` // the key of it: "data_parallel"
 	Reason  string `json:"reason"`
+}
+
+// Combination is changes that together make a workload fit, none of which can be
+// left out: what does least harm comes first.
+type Combination struct {
+	Parts          []Joined     `json:"parts"`
+	Moves          []ChangedRow `json:"moves"` // what changes at the peak of the phase, the process last
+	LowMovedBytes  *int64       `json:"low_moved_bytes"`
+	HighMovedBytes *int64       `json:"high_moved_bytes"`
+	Verdict        Verdict      `json:"verdict"` // with the changes: its phase is what binds next
+}
+
+// Joined is one change of a combination.
+type Joined struct {
+	Setting string  `json:"setting"` // "micro_batch=2"
+	Cost    string  `json:"cost"`    // in kind
+	Check   *string `json:"check"`   // what to look at before it is kept
 }

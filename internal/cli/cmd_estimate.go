@@ -86,7 +86,7 @@ assume. That is a preparation, not a proof that anything fits.`,
 	f.BoolVar(&o.byModule, "by-module", false, "list the weights by module")
 	f.BoolVar(&o.byLayer, "by-layer", false, "list the weights by layer")
 	f.BoolVar(&s.everyRank, "every-rank", false, "list the terms of every kind of rank, not of the one that limits alone")
-	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4) and show which terms move; may be given several times")
+	textsFlag(f, &o.whatIf, "what-if", "change one `thing` (weights=int8, sequences=8, tensor_parallel=4), or several joined by +, and show which terms move; may be given several times")
 	o.bits, o.reserveGiB = "16", "0"
 	newFileFlag(f, &o.page, "html", "", "also write a page to this new `file`, which opens offline")
 	textFlag(f, &o.calibrate, "calibrate", "a measurement (`file`) of this very workload on this card: what it held outside of its allocator takes the place of intervals that were measured elsewhere")

@@ -8,8 +8,8 @@ import (
 	"floodmark/record"
 )
 
-// remedies are the single changes that lower what does not fit, and those that
-// cannot reach what binds.
+// remedies are the single changes that lower what does not fit, those that make it
+// fit together, and those that cannot reach what binds.
 func remedies(b *strings.Builder, r record.Remedies, s Style) {
 	if r.Reading != nil {
 		b.WriteString(paragraph(s, "    ", "  what would tell: "+*r.Reading))
@@ -17,6 +17,9 @@ func remedies(b *strings.Builder, r record.Remedies, s Style) {
 	if len(r.Options) > 0 {
 		b.WriteString("\n" + paragraph(s, "  ", s.bold("one change")+" at a time, each estimated as a whole; "+r.Term+" binds in "+r.Phase+" on rank "+bytesize.Group(int64(r.Rank))))
 		options(b, r, s)
+	}
+	if r.Together != nil {
+		together(b, *r.Together, s)
 	}
 	if len(r.CannotReach) > 0 {
 		b.WriteString(paragraph(s, "  ", "cannot reach "+r.Term+": "+useless(r.CannotReach)))
@@ -33,6 +36,20 @@ func options(b *strings.Builder, r record.Remedies, s Style) {
 	for i, o := range r.Options {
 		g.row(o.Setting, all[2*i].number(unit), next(o, r.Phase, unit, s), o.Cost)
 	}
+	b.WriteString(g.render(s))
+}
+
+// together is the changes that make it fit at once.
+func together(b *strings.Builder, c record.Combination, s Style) {
+	moved := less(record.Option{LowMovedBytes: c.LowMovedBytes, HighMovedBytes: c.HighMovedBytes})
+	var settings []string
+	g := grid{columns: []column{{title: "setting"}, {title: "costs", prose: true}}}
+	for _, p := range c.Parts {
+		settings = append(settings, p.Setting)
+		g.row(p.Setting, p.Cost)
+	}
+	unit := s.unit(moved)
+	b.WriteString("\n" + paragraph(s, "  ", s.bold("together")+" these make it fit, and none can be left out: "+moved.number(unit)+" "+unit.String()+" less; --what-if "+strings.Join(settings, "+")))
 	b.WriteString(g.render(s))
 }
 
