@@ -48,6 +48,12 @@ type Megatron struct {
 	// Imbalance is the tokens of the fullest rank over their mean: 1 is balance, 0
 	// where nobody said.
 	Imbalance float64
+	// Deterministic says that every kernel gives the same result each time
+	// (--deterministic-mode, NVTE_ALLOW_NONDETERMINISTIC_ALGO=0).
+	Deterministic bool
+	// MicroBatchGroup is the micro-batches that an interleaved schedule runs through
+	// one piece of a stage before the next; 0 is as many as there are stages.
+	MicroBatchGroup int64
 	// ContextExchange is --cp-comm-type: p2p where nobody said, a2a, allgather.
 	ContextExchange string
 }
@@ -95,6 +101,8 @@ type megatronYAML struct {
 	Capacity           float64 `yaml:"capacity_factor"`
 	Padded             bool    `yaml:"pad_to_capacity"`
 	Imbalance          float64 `yaml:"imbalance"`
+	Deterministic      bool    `yaml:"deterministic"`
+	MicroBatchGroup    whole   `yaml:"micro_batch_group"`
 	ContextExchange    string  `yaml:"context_exchange"`
 }
 
@@ -120,6 +128,8 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Capacity:           d.Capacity,
 		Padded:             d.Padded,
 		Imbalance:          d.Imbalance,
+		Deterministic:      d.Deterministic,
+		MicroBatchGroup:    c.atLeast(field+"micro_batch_group", d.MicroBatchGroup, 0),
 		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),
 	}
 	var err error

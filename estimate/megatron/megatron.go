@@ -121,8 +121,22 @@ func check(in estimate.Input) error {
 	if s.positions%(s.context*max(1, s.tensor)) != 0 {
 		return refuse("%d positions are not a multiple of %d ranks that divide them", s.positions, s.context*s.tensor)
 	}
-	if s.pipeline > 1 && s.schedule.Chunks > 1 && s.micro%s.pipeline != 0 {
-		return refuse("%d micro-batches are not a multiple of %d stages, which an interleaved schedule needs", s.micro, s.pipeline)
+	return s.groups()
+}
+
+// groups refuses what an interleaved schedule does not run: of the micro-batches that
+// go through a piece one after another there are at least as many as stages, the last
+// ones too (forward_backward_pipelining_with_interleaving of
+// megatron/core/pipeline_parallel/schedules.py).
+func (s settings) groups() error {
+	if s.pipeline == 1 || s.schedule.Chunks < 2 {
+		return nil
+	}
+	switch n := s.group(); {
+	case n < s.pipeline || n > s.micro:
+		return refuse("an interleaved schedule runs groups of %d to %d micro-batches, from its stages to all, and not %d", s.pipeline, s.micro, n)
+	case s.micro%n > 0 && s.micro%n < s.pipeline:
+		return refuse("%d micro-batches in groups of %d leave %d, which an interleaved schedule of %d stages does not run", s.micro, n, s.micro%n, s.pipeline)
 	}
 	return nil
 }
@@ -134,7 +148,8 @@ func routed(t model.Tensor) bool { return t.Role == model.RoleRouter }
 // newRun is a process that holds nothing yet.
 func newRun(in estimate.Input) *run {
 	s := settingsOf(in)
-	device := deviceOf(in.Memory.Arch)
+	release, _ := torch.ParseRelease(in.Workload.Engine.PyTorch) // the newest where none is said
+	device := deviceOf(in.Memory.Arch).Under(release)
 	own := int64(4 << 20)
 	if device.Major >= 9 {
 		own = 32 << 20
@@ -142,7 +157,7 @@ func newRun(in estimate.Input) *run {
 	if s.CublasWorkspace > 0 {
 		device.Workspace = s.CublasWorkspace
 	}
-	m := torch.New(torch.Options{Device: device, Provenance: requested(operatorFormula)})
+	m := torch.New(torch.Options{Device: device, Release: release, Provenance: requested(operatorFormula)})
 	r := &run{te: &te{m: m, s: s, workspace: own, dummies: map[[2]int64]torch.Tensor{}}, arch: in.Memory.Arch, stage: in.Plan.Coord.Pipeline}
 	r.states = &states{m: m, s: s}
 	r.tl, _ = m.Timeline() // nothing has run: there is no fault

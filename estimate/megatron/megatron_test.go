@@ -207,7 +207,8 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"inputs: {only: {micro_batch: 1}}\ntraining: {optimizer: adamw}\n", "context"},
 		{"inputs: {only: {context: 1000, micro_batch: 1}}\nlayout: {context_parallel: 3}\ntraining: {optimizer: adamw}\n", "1000 positions"},
-		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}}\n", "multiple of 4 stages"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}}\n", "leave 2"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}, megatron: {micro_batch_group: 3}}\n", "4 to 6 micro-batches"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 5}\ntraining: {optimizer: adamw}\n", "12 layers"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*3|(tt|)*6L}}\n", "unequal"},
 	} {

@@ -29,7 +29,7 @@ func (s settings) order(stage int64) []pass {
 	if s.schedule.Kind != workload.GPipe {
 		most := 2*s.pipeline + 2
 		if chunks > 1 {
-			most = 3 * s.pipeline
+			most = 3*s.group() + micro%s.group()
 		}
 		micro = min(micro, most)
 	}
@@ -38,7 +38,7 @@ func (s settings) order(stage int64) []pass {
 	case s.schedule.Kind == workload.GPipe:
 		warmup = micro
 	case chunks > 1:
-		warmup = min(2*(s.pipeline-stage-1)+(chunks-1)*s.pipeline, micro*chunks)
+		warmup = min(2*(s.pipeline-stage-1)+(chunks-1)*s.group(), micro*chunks)
 	}
 	total := micro * chunks
 	var list []pass
@@ -54,18 +54,25 @@ func (s settings) order(stage int64) []pass {
 	return list
 }
 
-// chunkOf is the chunk that the k-th pass of a stage runs: so many micro-batches as
-// there are stages through each chunk in turn, and what is left of them last.
+// group is the micro-batches that run through one chunk before the next one's turn:
+// as many as there are stages where nobody said.
+func (s settings) group() int64 {
+	if s.MicroBatchGroup > 0 {
+		return s.MicroBatchGroup
+	}
+	return s.pipeline
+}
+
+// chunkOf is the chunk that the k-th pass of a stage runs: a group of micro-batches
+// through each chunk in turn, and what is left of them last.
 func (s settings) chunkOf(k, chunks, micro int64) int {
 	if chunks == 1 {
 		return 0
 	}
-	group := s.pipeline
+	group := s.group()
 	round := k / (group * chunks)
-	if left := micro - round*group; left < group {
-		group = left
-	}
-	return int((k - round*s.pipeline*chunks) / group)
+	first := round * group
+	return int((k - first*chunks) / min(group, micro-first))
 }
 
 // flight is a micro-batch that went forward through a chunk and not back yet.

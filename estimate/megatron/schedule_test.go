@@ -1,6 +1,7 @@
 package megatron
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,56 @@ func TestInFlight(t *testing.T) {
 					t.Errorf("stage %d leaves %d micro-batches in chunk %d", stage, left, chunk)
 				}
 			}
+		}
+	}
+}
+
+// Groups of micro-batches that are no multiple of all: 2(p − r − 1) + (v − 1)n + 1 in
+// flight of chunks, where so many there are. The chunks of the passes are those of the
+// table that the source shows: 2 chunks, groups of 3, 5 micro-batches.
+func TestGroups(t *testing.T) {
+	s := settings{pipeline: 2, micro: 5, schedule: workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}}
+	s.MicroBatchGroup = 3
+	var got []int
+	for _, p := range s.order(1) {
+		if !p.backward {
+			got = append(got, p.chunk)
+		}
+	}
+	if want := []int{0, 0, 0, 1, 1, 1, 0, 0, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("chunks %v, want %v", got, want)
+	}
+	for _, c := range []struct{ group, micro, first, last int64 }{
+		{4, 8, 14 - 3, 5}, {5, 5, 6 + 5 + 1, 6}, {5, 10, 12, 6}, {5, 509, 12, 6}, {4, 4, 8, 5},
+	} {
+		s := settings{pipeline: 4, micro: c.micro, schedule: workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}}
+		s.MicroBatchGroup = c.group
+		if err := s.groups(); err != nil {
+			t.Errorf("groups of %d of %d: %v", c.group, c.micro, err)
+		}
+		// At most all passes forward.
+		first := min(c.first, 2*c.micro)
+		if a, b := int64(inFlight(s.order(0))), int64(inFlight(s.order(3))); a != first || b != c.last {
+			t.Errorf("groups of %d of %d: %d and %d in flight, want %d and %d", c.group, c.micro, a, b, first, c.last)
+		}
+	}
+}
+
+// Whose kernels attention runs in, where nobody chose: cuDNN from Hopper on, but for
+// dropout that has to be the same each time on Blackwell.
+func TestKernels(t *testing.T) {
+	for _, c := range []struct {
+		arch                   string
+		deterministic, dropout bool
+		want                   workload.MegatronAttention
+	}{
+		{"Ampere", false, true, workload.FlashKernels}, {"Hopper", true, true, workload.FusedKernels}, {"Blackwell", false, true, workload.FusedKernels},
+		{"Blackwell", true, false, workload.FusedKernels}, {"Blackwell", true, true, workload.FlashKernels},
+	} {
+		s := settings{attentionDropout: c.dropout}
+		s.Deterministic = c.deterministic
+		if got := s.kernels(c.arch); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

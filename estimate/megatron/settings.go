@@ -92,13 +92,16 @@ func (s settings) resident() int64 {
 }
 
 // kernels is whose kernels attention runs in. Where nobody said, TransformerEngine
-// prefers cuDNN on Hopper and Blackwell, and flash-attn before them
-// (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py).
+// prefers cuDNN on Hopper and Blackwell, and flash-attn before them; cuDNN's backward
+// with dropout is not deterministic on Blackwell, so that flash-attn has its place where
+// the same result is asked for each time
+// (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py,
+// nvte_get_fused_attn_backend of transformer_engine/common/fused_attn/fused_attn.cpp).
 func (s settings) kernels(arch string) workload.MegatronAttention {
 	if s.Attention != "" && s.Attention != workload.AutoAttention {
 		return s.Attention
 	}
-	if arch == "Ampere" || arch == "Ada" {
+	if arch == "Ampere" || arch == "Ada" || arch == "Blackwell" && s.Deterministic && s.attentionDropout {
 		return workload.FlashKernels
 	}
 	return workload.FusedKernels

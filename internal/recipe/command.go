@@ -53,7 +53,9 @@ type command struct {
 	visible int64 // devices that the environment names; 0 where it does not
 	perNode int64 // of the environment (NPROC_PER_NODE)
 	cublas  string
-	nested  int
+	// deterministic says that the environment asks TransformerEngine for the same result each time.
+	deterministic bool
+	nested        int
 }
 
 // programs are those that are known, with what reads what stands behind them.
@@ -93,6 +95,8 @@ func (c *command) assign(name, value string) {
 		c.perNode, _ = strconv.ParseInt(value, 10, 64)
 	case "CUBLAS_WORKSPACE_CONFIG":
 		c.cublas = value
+	case "NVTE_ALLOW_NONDETERMINISTIC_ALGO":
+		c.deterministic = value == "0"
 	}
 }
 
@@ -123,6 +127,9 @@ func (c *command) launched() {
 	p := c.plan
 	if p.software == "megatron" && c.cublas != "" {
 		p.set("cublas_workspace", setting{value: c.cublas, written: "CUBLAS_WORKSPACE_CONFIG", strength: inLauncher})
+	}
+	if p.software == "megatron" && c.deterministic {
+		p.set("deterministic", setting{value: true, written: "NVTE_ALLOW_NONDETERMINISTIC_ALGO", strength: inLauncher})
 	}
 	switch {
 	case p.world() > 0:

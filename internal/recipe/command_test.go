@@ -138,6 +138,21 @@ func TestMegatronSurroundings(t *testing.T) {
 	}
 }
 
+// The environment and an argument both ask for the same result each time.
+func TestMegatronDeterministic(t *testing.T) {
+	for command, want := range map[string]bool{
+		"torchrun --nproc_per_node 8 pretrain_gpt.py":                                    false,
+		"NVTE_ALLOW_NONDETERMINISTIC_ALGO=0 torchrun --nproc_per_node 8 pretrain_gpt.py": true,
+		"NVTE_ALLOW_NONDETERMINISTIC_ALGO=1 torchrun --nproc_per_node 8 pretrain_gpt.py": false,
+		"torchrun --nproc_per_node 8 pretrain_gpt.py --deterministic-mode":               true,
+	} {
+		r, err := Parse(strings.Fields(command+" --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
+		if err != nil || r.Workload.Training.Megatron.Deterministic != want {
+			t.Errorf("%s: %v (%v)", command, r.Workload.Training.Megatron.Deterministic, err)
+		}
+	}
+}
+
 // A pipeline of Megatron's: interleaved where a stage runs several pieces, and
 // recomputation with its method.
 func TestMegatronPipeline(t *testing.T) {

@@ -89,6 +89,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	m := &workload.Megatron{
 		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
 		GroupedGEMM: p.yes("grouped_gemm"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
+		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"),
 	}
 	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
 		m.HiddenDropout = &no

@@ -14,13 +14,22 @@ type Device struct {
 func (d Device) threads() int64 { return int64(max(d.Threads, 1)) }
 
 // The workspaces of cuBLAS by default: :4096:2:16:8, and 32 MiB on compute
-// capability 9.0
+// capability 9.0, since 2.12 on Blackwell's 10 and 12 too
 // (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/cuda/CublasHandlePool.cpp,
+// https://github.com/pytorch/pytorch/pull/175344,
 // https://docs.nvidia.com/cuda/cublas/#results-reproducibility).
 const (
 	workspaceDefault = 2*4096*1024 + 8*16*1024
-	workspaceHopper  = 8 * 4096 * 1024
+	workspaceLarge   = 8 * 4096 * 1024
 )
+
+// Under is the device as a release of PyTorch takes it; the newest where it is none.
+func (d Device) Under(r Release) Device {
+	if d.Major >= 10 && r.before(2, 12) {
+		d.Workspace = workspaceDefault
+	}
+	return d
+}
 
 // A100 has 108 multiprocessors.
 func A100() Device {
@@ -29,12 +38,12 @@ func A100() Device {
 
 // H100 is the SXM card: 132 multiprocessors.
 func H100() Device {
-	return Device{Name: "H100", SMs: 132, ThreadsPerSM: 2048, Workspace: workspaceHopper, Major: 9}
+	return Device{Name: "H100", SMs: 132, ThreadsPerSM: 2048, Workspace: workspaceLarge, Major: 9}
 }
 
 // B200 has 148 multiprocessors.
 func B200() Device {
-	return Device{Name: "B200", SMs: 148, ThreadsPerSM: 2048, Workspace: workspaceDefault, Major: 10}
+	return Device{Name: "B200", SMs: 148, ThreadsPerSM: 2048, Workspace: workspaceLarge, Major: 10}
 }
 
 // RTX4090 has 128 multiprocessors of 1,536 threads.
