@@ -7,12 +7,23 @@ type Manner struct {
 	ScaledResidual  bool    // what joins the stream is multiplied by a constant
 	ScaledLogits    bool    // the head's logits are
 	LogitCap        float64 // the head's logits are squashed to ±LogitCap; 0 for no
+	Alone           bool    // a class with towers runs the stack as if there were none, where it is given words alone
+	Axes            Axes    // along which positions turn queries and keys
 	LocalRotary     bool    // layers with a window turn by frequencies of their own
 	ApartGate       bool    // the class holds gate and up apart where files hold them in one
 	Dropout         Dropout
 	Use             string // what the class is for, where it has heads of its own: "ForMaskedLM"
 	Text            TextEncoder
 }
+
+// Axes is the axes of rotary positions: one, or three of time, height and width.
+type Axes string
+
+// The ways in which tables of three axes are put together.
+const (
+	SectionedAxes   Axes = "sectioned"   // runs of frequencies, each of its axis
+	InterleavedAxes Axes = "interleaved" // one frequency of each axis after the other
+)
 
 // TextEncoder is how a class that encodes text joins its parts (BERT and its
 // like).

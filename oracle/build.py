@@ -104,6 +104,16 @@ def low_rank(targets, options):
     )
 
 
+MARKERS = 16  # ids at the end of a vocabulary that stand for pictures in the configurations here
+
+
+def words(config):
+    """How many of a vocabulary's ids are words of text."""
+    if hasattr(config, "vision_config"):
+        return config.get_text_config().vocab_size - MARKERS
+    return config.vocab_size
+
+
 def inputs(made, options):
     """What the module is called with: one batch of random ids or pixels."""
     config = made.config
@@ -114,10 +124,10 @@ def inputs(made, options):
         if training:
             call["labels"] = torch.randint(0, config.num_labels, (batch,))
         return call
-    ids = torch.randint(1, config.vocab_size, (batch, length))
+    ids = torch.randint(1, words(config), (batch, length))
     call = {"input_ids": ids}
     if config.is_encoder_decoder:
-        decoder = torch.randint(1, config.vocab_size, (batch, options.decoder_length or length))
+        decoder = torch.randint(1, words(config), (batch, options.decoder_length or length))
         call["labels" if training else "decoder_input_ids"] = decoder
     elif training and "ForQuestionAnswering" in config.architectures[0]:
         call |= {name: torch.randint(0, length, (batch,)) for name in ("start_positions", "end_positions")}

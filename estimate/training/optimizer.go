@@ -25,6 +25,7 @@ const (
 // update is one step over parameters. What PyTorch and transformers step is run
 // by the machine; kernels of bitsandbytes, master copies and Muon are here.
 func (j *job) update(list []*parameter, first bool) {
+	list = j.reached(list)
 	switch o := j.train.Optimizer; {
 	case len(list) == 0: // nothing is trained
 	case o.Bits != 0:
@@ -38,6 +39,15 @@ func (j *job) update(list []*parameter, first bool) {
 	default:
 		j.native(list)
 	}
+}
+
+// reached is the parameters that have a gradient: optimizers pass over the others,
+// those of a tower that no image reached.
+func (j *job) reached(list []*parameter) []*parameter {
+	if j.ops == nil || len(j.in.Model.Stacks) < 2 {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(p *parameter) bool { return p.gradient == none && !p.tensor.HasGrad() })
 }
 
 // mastered reports an optimizer that updates copies of its parameters, or reads

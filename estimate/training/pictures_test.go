@@ -39,3 +39,36 @@ func TestPicturesAreTrainedOn(t *testing.T) {
 		}
 	}
 }
+
+// A decoder beside a tower trains on words alone where the workload says that there
+// are no images: the tower is held, and what no image reaches has no gradient and
+// no moments. Without that word, or with images, nothing is predicted of the passes.
+func TestWordsAloneBesideATower(t *testing.T) {
+	m, err := load.Open("../../testdata/eager/qwen2_vl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(images int64) account.Account {
+		w := work(t, "fp32-params", "adamw", "fused")
+		w.Inputs[0].Dimensions = map[workload.Dimension]int64{workload.MicroBatch: 2, workload.Context: 100}
+		if images >= 0 {
+			w.Inputs[0].Dimensions[workload.Images] = images
+		}
+		return accountOf(t, m, w)
+	}
+	var moments int64 // two in 32 bits of each element; adamw's fused step keeps a count of 4 bytes beside them
+	for _, tensor := range m.Tensors {
+		if n, _ := tensor.Parameters(); !strings.HasPrefix(tensor.Name, "visual.") {
+			moments += 2*4*n + 4
+		}
+	}
+	a := run(0)
+	if got := bytesOf(a, a.Phases[len(a.Phases)-1], account.TermOptimizerState); got != moments {
+		t.Errorf("moments take %d bytes, want %d of the decoder alone", got, moments)
+	}
+	for images, want := range map[int64]string{-1: "does not say how many (images; 0 for none)", 2: "images beside a decoder is not modelled"} {
+		if f := run(images).Phases[1].Peak(account.Allocated).Figure; f.Known() || !strings.Contains(f.Reason(), want) {
+			t.Errorf("%d images: known %v because %q, want %q", images, f.Known(), f.Reason(), want)
+		}
+	}
+}

@@ -261,8 +261,8 @@ func (j *job) why() string {
 		return "a captured step keeps its tensors in a private pool, which is not modelled"
 	case j.has(workload.WeightOffload):
 		return "what weight offload brings to the device and when is not modelled"
-	case len(j.in.Model.Stacks) != 1 || !text(j.in.Model.Stacks[0].Kind) && !j.pictures():
-		return "the operators of this kind of model are not modelled"
+	case j.seen() != "":
+		return j.seen()
 	case j.whose() != "":
 		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
 	case slices.ContainsFunc(j.in.Model.Tensors, j.packedOtherwise):
@@ -289,6 +289,26 @@ func (j *job) why() string {
 		return "the workload does not say how much is processed at once (resolution, micro_batch)"
 	case !j.pictures() && !ok && j.trains():
 		return "the workload does not say how much is processed at once (context, micro_batch)"
+	}
+	return ""
+}
+
+// seen is why the stacks of the model have no program together: a decoder beside
+// towers has one where it is given words alone.
+func (j *job) seen() string {
+	stacks := j.in.Model.Stacks
+	at := slices.IndexFunc(stacks, func(s model.Stack) bool { return s.Manner.Alone })
+	switch images, declared := j.in.Workload.Dimension(workload.Images); {
+	case len(stacks) == 1 && (text(stacks[0].Kind) || j.pictures()):
+		return ""
+	case len(stacks) < 2 || at < 0:
+		return "the operators of this kind of model are not modelled"
+	case !declared:
+		return "the model sees images, and the workload does not say how many (images; 0 for none)"
+	case images > 0:
+		return "what a tower makes of images beside a decoder is not modelled in training"
+	case j.in.Plan.Mesh.Ranks() > 1:
+		return "how ranks share gradients of a model whose tower no image reaches is not modelled"
 	}
 	return ""
 }

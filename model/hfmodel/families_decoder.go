@@ -112,7 +112,7 @@ func variantFamilies() []family {
 		{types: "glm4v_text", classes: "Glm4vText", ignores: "attention_bias", stacks: []*stack{{names: llamaNames +
 			" gate_up=mlp.gate_up_proj norms=input_layernorm,post_self_attn_layernorm,post_attention_layernorm,post_mlp_layernorm",
 			residual: model.Sandwich,
-			attn:     attention{bias: "yes"}}}, defaults: "head_dim=128"},
+			attn:     attention{bias: "yes"}}}},
 		{types: "exaone4", classes: "Exaone4", stacks: []*stack{{names: llamaNames +
 			" norms=post_attention_layernorm,post_feedforward_layernorm", residual: model.PostNorm, attn: attention{qkNorm: perHead}}}},
 		{types: "ernie4_5", classes: "Ernie4_5", stacks: []*stack{{names: llamaNames, tied: true, attn: attentionBias("use_bias"),

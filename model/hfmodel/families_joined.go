@@ -5,7 +5,7 @@ import "floodmark/model"
 // joinedFamilies is further families that join a text model with towers.
 func joinedFamilies() []family {
 	return []family{
-		{types: "mllama", classes: "Mllama", parts: []part{text("mllama_text_model", "language_model."),
+		{types: "mllama", classes: "Mllama", parts: []part{read(text("mllama_text_model", "language_model."), ""),
 			seen("mllama_vision_model", "vision_model.")}, around: []*piece{
 			project("multi_modal_projector", "text.hidden", "vision.vision_output_dim", "yes"),
 		}},
@@ -13,8 +13,8 @@ func joinedFamilies() []family {
 			defaults: "hidden_size=4096 intermediate_size=14336 num_hidden_layers=40 num_attention_heads=32 num_key_value_heads=8 vocab_size=128256"},
 		{types: "mllama_vision_model", expects: "max_num_tiles=4", ignores: "intermediate_layers_indices", stacks: mllamaVision(),
 			defaults: "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_global_layers=8 attention_heads=16 image_size=448 patch_size=14 num_channels=3 vision_output_dim=7680 max_num_tiles=4"},
-		{types: "glm4v", classes: "Glm4v", parts: []part{text("glm4v_text", ""), towerOf("glm4v_vision", "visual.")}},
-		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{text("glm4v_moe_text", "model.language_model."),
+		{types: "glm4v", classes: "Glm4v", parts: []part{read(text("glm4v_text", ""), model.SectionedAxes), towerOf("glm4v_vision", "visual.")}},
+		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{read(text("glm4v_moe_text", "model.language_model."), model.SectionedAxes),
 			towerOf("glm4v_vision", "model.visual.")}},
 		{types: "glm4v_vision",
 			defaults: "depth=24 hidden_size=1536 num_heads=12 intermediate_size=13696 image_size=336 patch_size=14 out_hidden_size=4096 spatial_merge_size=2 temporal_patch_size=2 in_channels=3",

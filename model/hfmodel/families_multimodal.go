@@ -18,6 +18,13 @@ func textBare(of string) part {
 	return p
 }
 
+// read is a text part that its class runs alone where there are no pictures, along
+// axes of positions (modeling_qwen2_vl.py, modeling_qwen3_vl.py of transformers).
+func read(p part, axes model.Axes) part {
+	p.alone, p.axes = true, axes
+	return p
+}
+
 // towerOf is a vision part whose own model_type names the whole model.
 func towerOf(of, prefix string) part {
 	p := seen(of, prefix)
@@ -28,40 +35,40 @@ func towerOf(of, prefix string) part {
 // multimodalFamilies is the families that join a text model with towers.
 func multimodalFamilies() []family {
 	return []family{
-		{types: "llava", classes: "Llava", parts: []part{text("llama", "language_model."), seen("clip_vision_model", "vision_tower.")},
+		{types: "llava", classes: "Llava", parts: []part{read(text("llama", "language_model."), ""), seen("clip_vision_model", "vision_tower.")},
 			around: []*piece{
 				project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 				project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 			}},
-		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{text("llama", "language_model."),
+		{types: "llava_next llava_onevision", classes: "LlavaNext LlavaOnevision", parts: []part{read(text("llama", "language_model."), ""),
 			seen("clip_vision_model", "vision_tower.")}, around: []*piece{
 			bare(model.RoleProjector, "image_newline", "text.hidden"),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias=true"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias=true"),
 		}},
-		{types: "mistral3", classes: "Mistral3 LightOnOCR", parts: []part{text("mistral", "language_model."),
+		{types: "mistral3", classes: "Mistral3 LightOnOCR", parts: []part{read(text("mistral", "language_model."), ""),
 			seen("pixtral", "vision_tower.")}, around: []*piece{
 			norming(model.RoleProjector, "multi_modal_projector.norm", "vision.hidden", ""),
 			project("multi_modal_projector.patch_merger.merging_layer", "vision.hidden", "vision.hidden*spatial_merge_size^2", ""),
 			project("multi_modal_projector.linear_1", "text.hidden", "vision.hidden", "multimodal_projector_bias"),
 			project("multi_modal_projector.linear_2", "text.hidden", "text.hidden", "multimodal_projector_bias"),
 		}, defaults: "spatial_merge_size=2"},
-		{types: "paligemma", classes: "PaliGemma", parts: []part{text("gemma", "language_model."),
+		{types: "paligemma", classes: "PaliGemma", parts: []part{read(text("gemma", "language_model."), ""),
 			seen("siglip_vision_model", "vision_tower.")}, around: []*piece{
 			project("multi_modal_projector.linear", "vision.projection_dim", "vision.hidden", "yes"),
 		}},
-		{types: "gemma3", classes: "Gemma3", parts: []part{text("gemma3_text", "language_model."),
+		{types: "gemma3", classes: "Gemma3", parts: []part{read(text("gemma3_text", "language_model."), ""),
 			seen("siglip_vision_model", "vision_tower.")}, around: []*piece{
 			bare(model.RoleProjector, "multi_modal_projector.mm_input_projection_weight", "vision.hidden text.hidden"),
 			norming(model.RoleProjector, "multi_modal_projector.mm_soft_emb_norm", "vision.hidden", ""),
 		}},
-		{types: "qwen2_vl", classes: "Qwen2VL", parts: []part{text("qwen2", ""), towerOf("qwen2_vl_vision", "visual.")}},
-		{types: "qwen2_5_vl", classes: "Qwen2_5_VL", parts: []part{text("qwen2", ""), towerOf("qwen2_5_vl_vision", "visual.")}},
-		{types: "qwen3_vl", classes: "Qwen3VL", parts: []part{textBare("qwen3"), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{textBare("qwen3_vl_moe_text"),
+		{types: "qwen2_vl", classes: "Qwen2VL", parts: []part{read(text("qwen2", ""), model.SectionedAxes), towerOf("qwen2_vl_vision", "visual.")}},
+		{types: "qwen2_5_vl", classes: "Qwen2_5_VL", parts: []part{read(text("qwen2", ""), model.SectionedAxes), towerOf("qwen2_5_vl_vision", "visual.")}},
+		{types: "qwen3_vl", classes: "Qwen3VL", parts: []part{read(textBare("qwen3"), model.InterleavedAxes), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_vl_moe", classes: "Qwen3VLMoe", parts: []part{read(textBare("qwen3_vl_moe_text"), model.InterleavedAxes),
 			towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{textBare("qwen3_5_text"), towerOf("qwen3_vl_vision", "model.visual.")}},
-		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{textBare("qwen3_5_moe_text"),
+		{types: "qwen3_5", classes: "Qwen3_5", parts: []part{read(textBare("qwen3_5_text"), model.InterleavedAxes), towerOf("qwen3_vl_vision", "model.visual.")}},
+		{types: "qwen3_5_moe", classes: "Qwen3_5Moe", parts: []part{read(textBare("qwen3_5_moe_text"), model.InterleavedAxes),
 			towerOf("qwen3_vl_vision", "model.visual.")}},
 	}
 }

@@ -58,6 +58,8 @@ type part struct {
 	built    bool   // the class builds the part without any object
 	untied   bool   // the class around it stores the head even where it is tied
 	defaults string // beside those of its family
+	alone    bool   // the class runs it as if there were no towers, where it is given words alone
+	axes     model.Axes
 }
 
 // stack is a run of layers as a row describes it, with what stands before and

@@ -152,7 +152,7 @@ func (b *builder) part(s section, p part, at site, others sections) section {
 		use = at.use
 	}
 	own.parent = &s
-	inner := site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, topHead: p.bare, fewer: p.fewer, parts: others}
+	inner := site{prefix: at.prefix + p.prefix, use: use, untied: p.untied, topHead: p.bare, fewer: p.fewer, parts: others, axes: p.axes, alone: p.alone}
 	if p.bare {
 		inner.strip = "model."
 	}

@@ -16,6 +16,8 @@ type site struct {
 	topHead bool   // the head stands outside the part
 	untied  bool   // a tied head is stored all the same
 	fewer   int64  // layers at the end that the class around the stack leaves out
+	alone   bool
+	axes    model.Axes
 	parts   sections
 }
 
@@ -123,6 +125,7 @@ func (b *builder) run(s section, k *stack, e sections, at site, hidden, count in
 	name := at.prefix + strings.TrimPrefix(k.slot["layers"], at.strip)
 	index := b.stackOf(name, kind, hidden, count)
 	b.model.Stacks[index].Manner = k.manner(s)
+	b.model.Stacks[index].Manner.Axes, b.model.Stacks[index].Manner.Alone = at.axes, at.alone
 	if _, own := k.heads[at.use]; own {
 		b.model.Stacks[index].Manner.Use = at.use
 	}

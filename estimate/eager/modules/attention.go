@@ -192,7 +192,7 @@ func (n *Net) dropsAttention() bool {
 	return n.o.Training && n.manner().Dropout.Attention > 0
 }
 
-func (n *Net) manner() model.Manner { return n.stacks[0].Manner }
+func (n *Net) manner() model.Manner { return n.language().Manner }
 
 // repeated is repeat_kv: each head of keys or values once for every query head
 // of its group.

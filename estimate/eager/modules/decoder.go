@@ -86,7 +86,7 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	m := n.m
 	n.begins()
 	f := m.Module("", &b.IDs)
-	s := n.stacks[0]
+	s := n.language()
 	last := f.Let(n.decoder(s, b))
 	x := f.Let(n.kept(last))
 	logits = n.head(f, s, x)
@@ -145,11 +145,11 @@ func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
 	b.Labels = torch.Tensor{}
 	n.begins()
 	f := m.Module("", &b.IDs)
-	last := f.Let(n.decoder(n.stacks[0], b))
+	last := f.Let(n.decoder(n.language(), b))
 	for from := int64(0); from < last.Size(1); from += chunk {
 		g := m.Function()
 		x := g.Let(m.Slice(last, 1, from, min(from+chunk, last.Size(1))))
-		n.cast(g, n.head(g, n.stacks[0], x), format)
+		n.cast(g, n.head(g, n.language(), x), format)
 		g.End()
 	}
 	n.ends(torch.Tensor{})
@@ -190,7 +190,7 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 		f.Set(&x, n.positioned(f, table, embeds, &p.ids))
 	}
 	if s.attends() {
-		p.full, p.window = n.masks(f, s, embeds, p.ids, b.Mask)
+		p.full, p.window = n.masks(f, s, embeds, n.alongAxes(f, s, &p.ids, b.IDs), b.Mask)
 	}
 	if n.rotary > 0 && !n.olderThan(sharedRotary) {
 		cos, sin := n.rotaryTables(p.ids, x.Dtype())
@@ -202,6 +202,9 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 	}
 	f.Set(&x, n.dropped(x, s.Manner.Dropout.Embedding))
 	for layers := range slices.Chunk(s.layers, n.segment()) {
+		if layers[0].idle(s) {
+			continue
+		}
 		f.Set(&x, n.through(layers, x, p))
 	}
 	if w := n.outside.one(model.RoleFinalNorm); w.Defined() {
@@ -220,6 +223,35 @@ func (n *Net) positions(f *torch.Frame, s stack, ids *torch.Tensor, tokens torch
 	default:
 		n.positionIDs(f, ids, tokens.Size(1))
 	}
+}
+
+// alongAxes makes positions those along each of three axes, and is those that a
+// mask is made of: none, or those of the text, which stand before the others.
+func (n *Net) alongAxes(f *torch.Frame, s stack, ids *torch.Tensor, tokens torch.Tensor) torch.Tensor {
+	m, batch, length := n.m, tokens.Size(0), tokens.Size(1)
+	switch s.Manner.Axes {
+	case model.SectionedAxes:
+		f.Set(ids, m.Expand(m.Unsqueeze(*ids, 0), axes, batch, length))
+		return torch.Tensor{}
+	case model.InterleavedAxes:
+		f.Set(ids, m.Expand(m.Unsqueeze(*ids, 0), axes+1, batch, length))
+		text := f.Let(m.Select(*ids, 0))
+		f.Set(ids, m.Slice(*ids, 0, 1, axes+1))
+		return text
+	}
+	return *ids
+}
+
+// axes are time, height and width.
+const axes = 3
+
+// idle reports a layer that reads another stack alone, which is not given.
+func (l *layer) idle(s stack) bool {
+	if !s.Manner.Alone || len(l.Mixers) != 1 {
+		return false
+	}
+	a, ok := l.Mixers[0].(model.Attention)
+	return ok && a.Cross
 }
 
 // attends reports that a layer of the stack has attention.

@@ -9,7 +9,7 @@
 //
 // It is driven by what a layer is, never by the name of a family or of a tensor.
 // [Net.Unsupported] says which models have no program (linear attention, sparse
-// attention, towers beside a decoder and others); what turns out on the way
+// attention and others; a decoder beside towers has one for words alone); what turns out on the way
 // becomes an unknown of the machine.
 // It knows no optimizer, no phase and no workload.
 //

@@ -44,7 +44,7 @@ func (n *Net) mask(x, ids, padding torch.Tensor, window int64) torch.Tensor {
 	batch, length := x.Size(0), x.Size(1)
 	switch {
 	case !padding.Defined():
-		if !Sinks(n.model) { // whose class keeps the positions to itself
+		if !Sinks(n.model) && ids.Defined() { // whose class keeps the positions to itself
 			n.packedSequences(batch, ids)
 		}
 	default:

@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"slices"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -102,6 +104,7 @@ type Net struct {
 	packed4     []Parameter     // the packed words of weights in 4 bits
 	inPlace     []*torch.Packed // weights that were made on the card and packed there
 	stacks      []stack
+	reads       int            // the stack that reads words
 	outside     weights        // tensors outside every stack
 	cache       []torch.Tensor // keys and values of the pass that runs
 	frequencies torch.Tensor   // of rotary positions
@@ -113,6 +116,7 @@ type Net struct {
 	why         string         // what of an adapter has no program
 	scored      string         // why attention made its scores though fused kernels were asked for
 	besides     []torch.Tensor // see Beside
+	beyond      []int          // by tensor, the tower around whose layers it stands; −1 for none
 }
 
 // Scored says why attention made its scores though fused kernels were asked for,
@@ -149,6 +153,8 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 		}
 		n.stacks = append(n.stacks, own)
 	}
+	n.reads = max(0, slices.IndexFunc(source.Stacks, func(s model.Stack) bool { return s.Kind == model.Decoder }))
+	n.beyond = n.towers()
 	drop := n.firstLayer()
 	n.place()
 	drop()
@@ -194,10 +200,25 @@ func (n *Net) DropCache() {
 // Parameters are the weights in the order in which an optimizer meets them.
 func (n *Net) Parameters() []Parameter { return n.parameters }
 
+// language is the stack that reads words.
+func (n *Net) language() stack {
+	if n.reads >= len(n.stacks) {
+		return stack{}
+	}
+	return n.stacks[n.reads]
+}
+
+// sees reports a decoder beside towers of pictures or of sound.
+func (n *Net) sees() bool {
+	return n.language().Kind == model.Decoder && slices.ContainsFunc(n.stacks, func(s stack) bool { return tower(s.Kind) })
+}
+
+func tower(k model.StackKind) bool { return k == model.Vision || k == model.Audio }
+
 // TellsParts reports a program that tells [Around] of its parts: a decoder of
 // transformers or torchtitan.
 func (n *Net) TellsParts() bool {
-	return (n.o.Software == Transformers || n.o.Software == TorchTitan) && !n.relative() && !n.vision() && !n.encodesText()
+	return (n.o.Software == Transformers || n.o.Software == TorchTitan) && !n.relative() && !n.vision() && !n.encodesText() && !n.sees()
 }
 
 // LoadsItself reports a program that says how its weights come to the device: the
@@ -210,6 +231,9 @@ func (n *Net) PackedWeights() []Parameter { return n.packed4 }
 // buffers are the tensors that classes register beside their weights.
 func (n *Net) buffers() {
 	for _, s := range n.stacks {
+		if tower(s.Kind) && len(n.stacks) > 1 {
+			continue
+		}
 		for _, l := range s.layers {
 			n.rotary = max(n.rotary, rotaryDim(l.Layer))
 		}

@@ -3,6 +3,7 @@ package modules
 import (
 	"floodmark/dtype"
 	"floodmark/internal/torch"
+	"floodmark/model"
 )
 
 // position is what all layers of a stack share: positions, masks and rotary
@@ -27,12 +28,37 @@ func (n *Net) rotaryTables(ids torch.Tensor, format dtype.Format) (cos, sin torc
 	f := m.Module("rotary_emb", &ids)
 	angles := f.Let(m.Binary(torch.Mul, m.To(m.Unsqueeze(ids, -1), dtype.F32), n.frequencies))
 	both := angles
-	if !n.turnsHalves() {
+	switch {
+	case n.manner().Axes != "":
+		cos, sin = n.axesTables(f, angles)
+		return f.Return2(m.To(cos, format), m.To(sin, format))
+	case !n.turnsHalves():
 		both = f.Let(m.Cat(-1, angles, angles))
 	}
 	c := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Cos, both)))
 	s := f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Sin, both)))
 	return f.Return2(m.To(c, format), m.To(s, format))
+}
+
+// axesTables is the tables of positions along three axes: those of all frequencies
+// along each, and put together, each frequency of its own axis
+// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/models/qwen2_vl/modeling_qwen2_vl.py,
+// …/models/qwen3_vl/modeling_qwen3_vl.py, whose axes are written over the first).
+func (n *Net) axesTables(f *torch.Frame, angles torch.Tensor) (cos, sin torch.Tensor) {
+	m := n.m
+	cos = f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Cos, angles)))
+	sin = f.Let(m.Unary(torch.MulScalar, m.Unary(torch.Sin, angles)))
+	together := func(x torch.Tensor) torch.Tensor {
+		g := m.Function(&x)
+		own := g.Let(m.Select(x, 0))
+		if n.manner().Axes == model.SectionedAxes {
+			g.Set(&own, m.Cat(-1, own))
+		}
+		return g.Return(m.Cat(-1, own, own))
+	}
+	f.Set(&sin, together(sin))
+	f.Set(&cos, together(cos))
+	return cos, sin
 }
 
 // rotate is apply_rotary_pos_emb: query and key, both [batch, heads, length,

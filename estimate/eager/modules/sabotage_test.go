@@ -32,6 +32,7 @@ func TestRecordedSabotage(t *testing.T) {
 			d.Activation = "gelu_new"
 			l.FeedForward = d
 		})},
+		{"a layer, beside a tower", "qwen2_vl", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 		{"a layer, of torchtune", "torchtune-tied-0.5", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 	} {
 		var s score

@@ -45,18 +45,25 @@ func (n *Net) Unsupported() string {
 		if why := n.lacksEncoding(); why != "" {
 			return why
 		}
+	case n.language().Kind != model.Decoder:
+		return fmt.Sprintf("a stack of the kind %s has no program here", n.stacks[0].Kind)
+	case n.sees():
+		if !n.manner().Alone || n.o.Software != Transformers || n.o.Release != (Release{}) {
+			return "how this class joins a decoder with towers has no program here"
+		}
 	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
 		return "models of several stacks have no program here but T5"
-	case n.stacks[0].Kind != model.Decoder:
-		return fmt.Sprintf("a stack of the kind %s has no program here", n.stacks[0].Kind)
 	case !n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead):
 		return "a model without token embedding or head has no program here"
 	}
 	for _, s := range n.stacks {
-		if s.Kind == model.Predictor {
-			continue // built for speculation alone
+		if s.Kind == model.Predictor || n.sees() && tower(s.Kind) {
+			continue // built for speculation alone, or idle where there are no pictures
 		}
 		for i := range s.layers {
+			if s.layers[i].idle(s) {
+				continue
+			}
 			if why := n.positionless(&s.layers[i]); why != "" {
 				return why
 			}

@@ -81,10 +81,33 @@ func (n *Net) placeOne(i int, made []linear, fused []int) {
 		made[i] = made[fused[i]]
 		return
 	default:
-		made[i] = n.parameter(t, t.Shape, i)
+		made[i] = n.parameter(t, n.asClass(t), i)
 	}
 	w := n.weightsOf(t)
+	if at := n.beyond[i]; at >= 0 {
+		w = n.stacks[at].own
+	}
 	w[t.Role] = append(w[t.Role], made[i])
+}
+
+// asClass is the shape in which a class holds a tensor: as it is stored, but for
+// experts that a file stores [experts, in, out], which are turned while they are loaded.
+func (n *Net) asClass(t model.Tensor) []int64 {
+	if t.Stack < 0 || int(t.Stack) >= len(n.stacks) || len(t.Shape) != 3 || n.o.Adapter != nil {
+		return t.Shape
+	}
+	s := n.stacks[t.Stack]
+	if t.Layer < 0 || int(t.Layer) >= len(s.layers) {
+		return t.Shape
+	}
+	e, routed := s.layers[t.Layer].FeedForward.(model.Experts)
+	in, out := t.Shape[1], t.Shape[2]
+	gateUp := t.Role == model.RoleExpertGateUp && in == int64(s.Width) && out == int64(2*e.Width)
+	down := t.Role == model.RoleExpertDown && in == int64(e.Width) && out == int64(s.Width)
+	if routed && !e.Alternating && (gateUp || down) {
+		return []int64{t.Shape[0], out, in}
+	}
+	return t.Shape
 }
 
 // cutInTwo reports a fused gate and up that the class holds apart.
@@ -104,6 +127,33 @@ func (n *Net) halves(t model.Tensor, of int) {
 		shape := append([]int64{t.Shape[0] / 2}, t.Shape[1:]...)
 		w[r] = append(w[r], n.parameter(t, shape, of))
 	}
+}
+
+// towers finds the tensors that stand around the layers of a tower which stands
+// beside a decoder, from its first embedding of patches on: the index of its stack,
+// and −1 for any other tensor.
+func (n *Net) towers() []int {
+	list := make([]int, len(n.model.Tensors))
+	at := -1
+	for i, t := range n.model.Tensors {
+		list[i] = -1
+		switch {
+		case int(t.Stack) >= len(n.stacks):
+		case t.Stack >= 0 && tower(n.stacks[t.Stack].Kind):
+			at = int(t.Stack)
+		case t.Stack >= 0 || t.Role == model.RoleTokenEmbedding:
+			at = -1
+		case t.Role == model.RolePatchEmbedding && at < 0:
+			at = slices.IndexFunc(n.model.Tensors[i:], func(t model.Tensor) bool { return t.Stack >= 0 })
+			if at >= 0 {
+				at = int(n.model.Tensors[i+at].Stack)
+			}
+		}
+		if t.Stack < 0 && n.sees() && t.Role != model.RoleHead && t.Role != model.RoleProjector {
+			list[i] = at
+		}
+	}
+	return list
 }
 
 // weightsOf is where a tensor belongs. One of a layer that the model does not
