@@ -152,7 +152,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 // Engines lists the names of engines that a workload may give. What serves
 // models by rules of its own is taken for serving in general, with a warning.
 func Engines() []string {
-	return []string{"eager", "transformers", "litgpt", "torchtune", "torchtitan", "timm", "autoawq", "autogptq", "megatron", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
+	return []string{"eager", "transformers", "litgpt", "torchtune", "torchtitan", "trl", "timm", "autoawq", "autogptq", "megatron", "serving", "vllm", "llama.cpp", "ollama", "sglang", "tensorrt_llm", "tgi"}
 }
 
 // engine is the one that the workload names, else plain PyTorch.
@@ -164,7 +164,7 @@ func engine(w workload.Workload) (estimate.Engine, error) {
 		return e, nil
 	}
 	switch w.Engine.Name {
-	case "", "eager", "transformers", "litgpt", "torchtune", "torchtitan", "timm", "autoawq", "autogptq":
+	case "", "eager", "transformers", "litgpt", "torchtune", "torchtitan", "trl", "timm", "autoawq", "autogptq":
 		if trains(w.Operation) {
 			return training.Engine{}, nil
 		}

@@ -100,6 +100,7 @@ def cases():
     case("select", lambda x: x[:, 0], x)
     case("masked_fill", lambda x: x.masked_fill(torch.ones(64, 128, dtype=torch.bool), 0.0), x)
     case("mean and square", lambda x: x.pow(2).mean(-1, keepdim=True), x)
+    case("logsumexp", lambda x: x.logsumexp(-1), x)
     case("sum of all", lambda x: x.sum(), x)
     case("to bfloat16 and back", lambda x: x.to(torch.bfloat16).to(torch.float32), x)
     case("mixed formats", torch.mul, x, leaf(4, 64, 128, dtype=torch.bfloat16))

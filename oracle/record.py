@@ -33,8 +33,14 @@ def torchtitan():
     return torchtitan_recipe
 
 
+def trl():
+    import trl_recipe
+
+    return trl_recipe
+
+
 # Software with modules and a loop of its own, by the name that --engine takes.
-RECIPES = {"torchtune": torchtune, "litgpt": litgpt, "torchtitan": torchtitan}
+RECIPES = {"torchtune": torchtune, "litgpt": litgpt, "torchtitan": torchtitan, "trl": trl}
 
 
 def arguments(words):
@@ -61,6 +67,8 @@ def arguments(words):
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--software", choices=["transformers", *RECIPES], default="transformers", help="whose modules and loop these are")
     p.add_argument("--loss", choices=["plain", "chunked"], default="plain", help="of software that has both")
+    p.add_argument("--method", choices=["dpo"], default="dpo", help="whose loss of TRL's")
+    p.add_argument("--reference", choices=["model", "adapter", "precomputed"], default="model", help="whence a preference's reference comes")
     p.add_argument("--positions", action="store_true", help="pass the positions of a packed sequence")
     p.add_argument("--out", help="add the facts to this file (.gz: compressed); else a summary is printed")
     p.add_argument("--trace", action="store_true", help="print every event with its line of Python")

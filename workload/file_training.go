@@ -73,6 +73,7 @@ type trainingYAML struct {
 	Attention      string          `yaml:"attention"`
 	Packed         bool            `yaml:"packed"`
 	Loss           string          `yaml:"loss"`
+	Objective      *objectiveYAML  `yaml:"objective"`
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
 	KeepOutputs    bool            `yaml:"keep_outputs"`
@@ -149,6 +150,7 @@ func (c *checker) training(d trainingYAML) *Train {
 	if a := d.Tuning; a != nil {
 		t.Tuning = c.tuning(*a)
 	}
+	t.Objective = c.objective(d.Objective, t)
 	if e := d.Evaluation; e != nil {
 		t.Evaluation = &EvaluationLoop{
 			Batch: c.atLeast("training.evaluation.batch", e.Batch, 0), Batches: c.atLeast("training.evaluation.batches", e.Batches, 0),

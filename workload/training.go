@@ -29,7 +29,8 @@ type Train struct {
 	// Loss is how the loss is computed, of software that has a choice; empty for what
 	// its configurations have.
 	Loss         Loss
-	Accumulation int64 // micro-batches of one step; 0 and 1 are one
+	Objective    *Objective // nil for the loss of the model's class
+	Accumulation int64      // micro-batches of one step; 0 and 1 are one
 	// InBackward says that each parameter is updated as soon as its gradient is
 	// there, and its gradient freed (optimizer_in_backward).
 	InBackward bool

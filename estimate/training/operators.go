@@ -78,7 +78,7 @@ func (j *job) program() error {
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		CPU: j.device().CPU, Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
 		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(),
-		Software: own, Release: release, Loss: j.loss(),
+		Software: own, Release: release, Loss: j.loss(), Objective: j.objective(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
 		Reentrant: j.earlier(), // what gradient_checkpointing_enable chose before release 5
 		// peft asks for it with every kind of recomputation, since a frozen
@@ -301,7 +301,7 @@ func (j *job) inputs() {
 		return
 	}
 	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
-	if j.earlier() && j.in.Model.Stacks[0].Kind == model.Decoder {
+	if (j.earlier() || j.train.Objective != nil) && j.in.Model.Stacks[0].Kind == model.Decoder {
 		j.ops.batch.Mask = m.Input(dtype.I64, batch, context)
 	}
 	if !j.hasOwn() {
@@ -328,7 +328,7 @@ func (j *job) forward() {
 			o.outputs, o.loss = made, made.Loss
 		}
 	}
-	if f := j.train.Autocast; f != dtype.Unknown {
+	if f := j.train.Autocast; f != dtype.Unknown && j.train.Objective == nil {
 		o.m.Autocast(f, run)
 		return
 	}

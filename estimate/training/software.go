@@ -37,6 +37,10 @@ func (j *job) whose() string {
 	}
 	switch e.Name {
 	case "", "eager", "transformers":
+	case trlEngine: // whose trainers run the modules of transformers
+		if _, err := modules.ParseRelease(e.Version); err != nil {
+			return e.Name + " " + e.Version + " (" + err.Error() + ")"
+		}
 	default:
 		return e.Name
 	}
@@ -53,6 +57,29 @@ func (j *job) whose() string {
 func (j *job) earlier() bool {
 	own, release := j.software()
 	return own == modules.Transformers && release != (modules.Release{})
+}
+
+// trlEngine is the engine whose release is that of TRL.
+const trlEngine = "trl"
+
+// objective is the loss of a trainer of TRL, at the release of the engine; nil for the
+// class's own.
+func (j *job) objective() *modules.Objective {
+	o := j.train.Objective
+	if o == nil || !j.trains() {
+		return nil
+	}
+	made := &modules.Objective{Method: modules.Method(o.Method), Autocast: j.train.Autocast}
+	if e := j.in.Workload.Engine; e.Name == trlEngine {
+		made.Release, _ = modules.ParseRelease(e.Version) // [job.whose] says so where it cannot be read
+	}
+	switch {
+	case o.Reference == workload.ReferencePrecomputed:
+		made.Reference = modules.Precomputed
+	case o.Reference == workload.ReferenceAdapterOff, o.Reference == "" && j.train.Tuning != nil:
+		made.Reference = modules.AdapterOff
+	}
+	return made
 }
 
 // besideCheckpoint reports a model_type whose class is no part of transformers:

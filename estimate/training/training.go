@@ -9,6 +9,7 @@ import (
 	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/estimate"
+	"floodmark/estimate/eager/modules"
 	"floodmark/estimate/outside"
 	"floodmark/internal/torch"
 	"floodmark/parallel"
@@ -118,6 +119,9 @@ func (j *job) check() error {
 	if j.train.Optimizer.Name == "" {
 		return refuse("the workload does not say which optimizer it trains with: %s", strings.Join(workload.Optimizers(), ", "))
 	}
+	if err := j.in.Workload.CheckPairs(); err != nil {
+		return refuse("%v", err)
+	}
 	if s := j.train.Sharding; s != nil {
 		if err := s.Check(); err != nil {
 			return refuse("the sharding %v", err)
@@ -181,6 +185,10 @@ func (j *job) surroundings() {
 	j.keep(account.TermGraphPools, account.CategoryGraphPool, graphs)
 	for _, r := range j.in.Workload.Resident {
 		j.keep(estimate.Resident(r))
+	}
+	if o := j.objective(); o != nil && o.Reference == modules.AnotherModel && len(j.in.Workload.Resident) == 0 {
+		p := requested("")
+		j.keep(account.TermResidentModels, account.CategoryParameter, account.Unknown("the model that preferences are measured against is not among the residents", p))
 	}
 }
 

@@ -49,7 +49,7 @@ func (o *workOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.cacheFormat, "cache-format", "element `format` of the KV cache (default: that of the computation)")
 	textFlag(f, &o.weightsFormat, "weights-format", "element `format` of weights whose files do not say it (bf16)")
 	f.StringArrayVar(&o.adapters, "adapter", nil, "a LoRA or DoRA `folder` beside the model; may be given several times")
-	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager), torchtune, litgpt or torchtitan, vllm, each with a version (vllm@0.19.0, torchtune@0.5), llama.cpp@b6325, ollama@0.11.7, or serving, a view of serving engines in general (sglang, tensorrt_llm and tgi are taken for it)")
+	textFlag(f, &o.engine, "engine", "what runs the model: transformers (default; also eager), torchtune, litgpt, torchtitan or trl, vllm, each with a version (vllm@0.19.0, torchtune@0.5), llama.cpp@b6325, ollama@0.11.7, or serving, a view of serving engines in general (sglang, tensorrt_llm and tgi are taken for it)")
 	textsFlag(f, &o.configs, "config", "a training's configuration `file` (accelerate, DeepSpeed, TRL, axolotl, torchtune, …), told by its keys; may be given several times")
 	o.layout.addFlags(f)
 	o.training.addFlags(cmd)

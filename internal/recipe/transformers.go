@@ -166,6 +166,10 @@ func (p *plan) composite(base dtype.Format) {
 	case "dpo":
 		p.pairs()
 		p.reference(base, true)
+		if p.objective(workload.DPO) {
+			p.rewards()
+			return
+		}
 	case "grpo", "rloo":
 		p.completions()
 		p.reference(base, p.share("kl") != 0)
@@ -175,6 +179,26 @@ func (p *plan) composite(base dtype.Format) {
 	}
 	p.rewards()
 	p.open("method "+p.method, "the loss of "+strings.ToUpper(p.method)+" is not modelled: cross entropy is counted in its place")
+}
+
+// objective says whose loss is computed, where TRL itself trains.
+func (p *plan) objective(m workload.ObjectiveMethod) bool {
+	if p.software != "transformers" {
+		return false
+	}
+	o := &workload.Objective{Method: m}
+	switch {
+	case p.yes("reference_precomputed"):
+		o.Reference = workload.ReferencePrecomputed
+	case p.said("reference") || p.workload.Training.Tuning == nil:
+		o.Reference = workload.ReferenceModel
+	default:
+		o.Reference = workload.ReferenceAdapterOff
+	}
+	p.workload.Training.Objective = o
+	p.workload.Engine = workload.Engine{Name: "trl"}
+	p.assume("engine", "no configuration says which release of TRL runs: 1.16 is counted, whose heads make no logits (from 1.15 on); earlier ones make those of all positions several times (give --engine trl@0.24)")
+	return true
 }
 
 // pairs doubles the micro-batch: DPO runs what was chosen and what was rejected as

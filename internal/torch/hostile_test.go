@@ -38,7 +38,13 @@ func TestShapesThatDoNotFit(t *testing.T) {
 
 // anyOperator runs one of them on x and what is drawn beside it.
 func anyOperator(t *rapid.T, m *torch.Machine, x torch.Tensor, tensor func() torch.Tensor, dim func() int, size func() int64) torch.Tensor {
-	switch rapid.IntRange(0, 29).Draw(t, "operator") {
+	switch rapid.IntRange(0, 32).Draw(t, "operator") {
+	case 30:
+		return m.LogSumExp(x)
+	case 31:
+		return m.ArgMax(x)
+	case 32:
+		return m.MaskedRows(x, tensor(), size())
 	case 28:
 		return m.IndexCopy(x, tensor(), tensor())
 	case 29:

@@ -96,6 +96,7 @@ func operatorCases() []operatorCase {
 		{name: "mean and square", leaves: one, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
 			return m.Mean(m.Unary(torch.Square, x[0]), true, -1)
 		}},
+		{name: "logsumexp", leaves: one, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor { return m.LogSumExp(x[0]) }},
 		{name: "sum of all", leaves: one, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor { return m.Sum(x[0], false) }},
 		{name: "to bfloat16 and back", leaves: one, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
 			return m.To(m.To(x[0], dtype.BF16), dtype.F32)

@@ -22,9 +22,7 @@ func (m *Machine) reduce(x *impl, over [maxDims]bool, keep bool, f dtype.Format)
 		}
 	}
 	out := m.empty(f, size[:dims])
-	if !m.device.CPU {
-		m.reductionScratch(x, over)
-	}
+	m.reductionScratch(x, over)
 	return out
 }
 
@@ -74,7 +72,7 @@ func (m *Machine) reduction(op, name string, b backward, x Tensor, keep bool, di
 	}
 	over := overDims(x.impl, dims)
 	m.sites.op = op
-	widened := m.widened(x.impl, f)
+	widened := m.widened(op, x.impl, f)
 	out := m.reduce(x.impl, over, keep, f)
 	m.drop(widened)
 	if n != nil {
@@ -85,10 +83,17 @@ func (m *Machine) reduction(op, name string, b backward, x Tensor, keep bool, di
 	return result(out)
 }
 
-// widened is what a CPU copies before it adds up logical values.
-func (m *Machine) widened(x *impl, f dtype.Format) *impl {
-	if !m.device.CPU || x.dtype != dtype.Bool {
+// widened is what a CPU copies before it adds up logical values, or takes the mean of
+// values of 16 bits
+// (https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/ReduceOps.cpp,
+// mean_out).
+func (m *Machine) widened(op string, x *impl, f dtype.Format) *impl {
+	half := op == "mean" && (x.dtype == dtype.F16 || x.dtype == dtype.BF16)
+	switch {
+	case !m.device.CPU || !half && x.dtype != dtype.Bool:
 		return nil
+	case half:
+		f = dtype.F32
 	}
 	return m.empty(f, x.Shape())
 }
@@ -171,6 +176,9 @@ func maxBackward(p *pass) {
 // input over blocks: partial results and semaphores, which go when the kernel is
 // queued.
 func (m *Machine) reductionScratch(x *impl, over [maxDims]bool) {
+	if m.device.CPU {
+		return
+	}
 	partial, semaphores := m.device.reductionScratch(x, over)
 	if partial == 0 {
 		return

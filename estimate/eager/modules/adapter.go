@@ -148,7 +148,7 @@ func (n *Net) adapted(l linear, x torch.Tensor) torch.Tensor {
 
 // delta is B(A(dropout(x))).
 func (n *Net) delta(a *lowRank, x torch.Tensor) torch.Tensor {
-	if a.Dropout && n.o.Training {
+	if a.Dropout && n.drops() {
 		x = n.m.Dropout(x)
 	}
 	inner := n.bare(linear{name: "lora_A", weight: a.down}, x)

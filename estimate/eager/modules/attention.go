@@ -189,7 +189,7 @@ func (n *Net) kernel(how torch.Attention, q, k, v, mask torch.Tensor) torch.Kern
 }
 
 func (n *Net) dropsAttention() bool {
-	return n.o.Training && n.manner().Dropout.Attention > 0
+	return n.drops() && n.manner().Dropout.Attention > 0
 }
 
 func (n *Net) manner() model.Manner { return n.language().Manner }
@@ -233,7 +233,7 @@ func (n *Net) eagerAttention(capped bool, q, k, v, mask torch.Tensor) torch.Tens
 
 // dropped is dropout in training, where its probability is above 0.
 func (n *Net) dropped(x torch.Tensor, p float64) torch.Tensor {
-	if !n.o.Training || p == 0 {
+	if !n.drops() || p == 0 {
 		return x
 	}
 	return n.m.Dropout(x)

@@ -28,6 +28,9 @@ func (n *Net) Loss(b Batch) torch.Tensor {
 	case TorchTitan:
 		return n.titanLoss(b)
 	}
+	if n.o.Objective != nil {
+		return n.preferenceLoss(b)
+	}
 	logits, loss := n.run(b)
 	n.m.Drop(logits)
 	n.DropCache()
@@ -205,12 +208,21 @@ func (n *Net) decoder(s stack, b Batch) torch.Tensor {
 		if layers[0].idle(s) {
 			continue
 		}
+		n.returns(x)
 		f.Set(&x, n.through(layers, x, p))
 	}
 	if w := n.outside.one(model.RoleFinalNorm); w.Defined() {
 		f.Set(&x, n.norm("norm", s.layers[0].Norms[0], w, n.outside.one(model.RoleNormBias), x))
 	}
+	n.returns(x)
 	return f.Return(x)
+}
+
+// returns keeps a hidden state that the pass returns.
+func (n *Net) returns(x torch.Tensor) {
+	if n.hides {
+		n.hidden = append(n.hidden, n.m.Keep(x))
+	}
 }
 
 // positions numbers the tokens, where anything in the stack asks for it.

@@ -53,6 +53,12 @@ func (r recorded) flag(name string) bool {
 	return false
 }
 
+// ownModules reports software whose modules are not those of transformers.
+func (r recorded) ownModules() bool {
+	software := r.option("software")
+	return software != "" && software != "trl"
+}
+
 // releaseOf is the release of a package that ran.
 func (r recorded) releaseOf(name string) string {
 	words := strings.Fields(r.release)

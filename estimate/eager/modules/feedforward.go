@@ -8,6 +8,8 @@ import (
 // linear runs a linear layer, with its adapter where it has one.
 func (n *Net) linear(l linear, x torch.Tensor) torch.Tensor {
 	switch {
+	case n.off:
+		return n.switchedOff(l, x)
 	case l.adapter != nil:
 		return n.adapted(l, x)
 	case l.turned != nil && l.turned.Kind == Scaling:
@@ -24,6 +26,14 @@ func (n *Net) linear(l linear, x torch.Tensor) torch.Tensor {
 func (n *Net) bare(l linear, x torch.Tensor) torch.Tensor {
 	f := n.m.Module(l.name, &x)
 	return f.Return(n.product(f, l, x))
+}
+
+// switchedOff is the layer whose adapter is off, and whose trained copy is not read.
+func (n *Net) switchedOff(l linear, x torch.Tensor) torch.Tensor {
+	if l.own.Defined() {
+		l.weight = l.own
+	}
+	return n.bare(l, x)
 }
 
 // base is the layer within the module that holds its adapter.

@@ -14,6 +14,10 @@ func (n *Net) segment() int {
 	return 1
 }
 
+// drops reports that dropout is on. TRL's trainers switch it off
+// (disable_dropout_in_model, by default).
+func (n *Net) drops() bool { return n.o.Training && n.o.Objective == nil }
+
 func (n *Net) recomputes() bool { return n.o.Checkpointing && n.o.Training }
 
 // through runs layers one after another, computed again in backward where that is

@@ -75,6 +75,8 @@ type Options struct {
 	Software Software
 	Release  Release
 	Loss     Loss
+	// Objective is the loss of a trainer of TRL; nil for the class's own.
+	Objective *Objective
 	// BeforeLoss is called when the logits are there and their loss is not; nil for
 	// nothing.
 	BeforeLoss func()
@@ -117,6 +119,9 @@ type Net struct {
 	scored      string         // why attention made its scores though fused kernels were asked for
 	besides     []torch.Tensor // see Beside
 	beyond      []int          // by tensor, the tower around whose layers it stands; −1 for none
+	off         bool           // adapters are switched off
+	hides       bool           // the pass returns the hidden states of all layers,
+	hidden      []torch.Tensor // which these are
 }
 
 // Scored says why attention made its scores though fused kernels were asked for,

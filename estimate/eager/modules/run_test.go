@@ -54,6 +54,10 @@ func optionsOf(r recorded) modules.Options {
 		if err != nil {
 			panic(err)
 		}
+		if software == "trl" {
+			o.Objective = &modules.Objective{Method: modules.Method(r.option("method")), Release: release, Reference: references[r.option("reference")]}
+			return o
+		}
 		o.Software, o.Release, o.Loss = modules.Software(software), release, modules.Loss(r.option("loss"))
 	}
 	if a := r.option("attention"); a != "" {
@@ -80,7 +84,7 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 		targets, saved = nil, targets
 	}
 	own := dtype.F32 // peft's; torchtune and litgpt make adapters in the model's format
-	if r.option("software") != "" {
+	if r.ownModules() {
 		own = format
 	}
 	a := modules.Adapter{Rank: 8, Format: own, Dropout: r.option("adapter-dropout") != "", DoRA: kind == "dora", Kind: kinds[kind]}
@@ -90,7 +94,7 @@ func adapt(o *modules.Options, r recorded, format dtype.Format) {
 	o.Weight = func(t model.Tensor) modules.Weight {
 		return modules.Weight{Format: format, Copied: slices.Contains(saved, module(t))}
 	}
-	o.InputGrads = o.Checkpointing && r.option("software") == ""
+	o.InputGrads = o.Checkpointing && !r.ownModules()
 	if kind == "adaption_prompt" {
 		o.Adapter = func(t model.Tensor) (modules.Adapter, bool) { return a, t.Role == model.RoleQKV && t.Layer >= 2 }
 		return
@@ -123,10 +127,15 @@ func simulate(t testing.TB, r recorded) (list []event, unknown string) {
 
 func simulateModel(t testing.TB, r recorded, source *model.Model) (list []event, unknown string) {
 	t.Helper()
+	return simulateWith(t, r, source, optionsOf(r))
+}
+
+func simulateWith(t testing.TB, r recorded, source *model.Model, o modules.Options) (list []event, unknown string) {
+	t.Helper()
 	release, _ := torch.ParseRelease(r.releaseOf("torch"))
 	m := torch.New(torch.Options{Device: torch.CPU(), Release: release})
 	m.Phase(account.PhaseModelLoad, 0)
-	n := modules.New(m, source, optionsOf(r))
+	n := modules.New(m, source, o)
 	b := batchOf(m, n, r)
 	if r.option("operation") == "evaluation" {
 		m.Phase(account.PhaseForward, 1)
@@ -159,7 +168,10 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	if r.flag("positions") {
 		b.Positions = m.Input(dtype.I64, batch, length)
 	}
-	if r.option("software") != "" {
+	if r.option("software") == "trl" {
+		return pairs(m, batch, length)
+	}
+	if r.ownModules() {
 		b.Ignored = m.Input(dtype.I64, batch, 1)
 		n.Cut(length)
 	}
@@ -177,6 +189,15 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	}
 	return b
 }
+
+// pairs are the chosen and behind them the rejected.
+func pairs(m *torch.Machine, batch, length int64) modules.Batch {
+	in := func() torch.Tensor { return m.Input(dtype.I64, 2*batch, length) }
+	return modules.Batch{IDs: in(), Mask: in(), Labels: in()}
+}
+
+// references are the conditions' names of them.
+var references = map[string]modules.Reference{"": modules.AnotherModel, "model": modules.AnotherModel, "adapter": modules.AdapterOff, "precomputed": modules.Precomputed}
 
 // optimizers are the conditions' names of them.
 var optimizers = map[string]torch.OptimizerOptions{

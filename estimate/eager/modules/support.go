@@ -29,6 +29,11 @@ func (n *Net) Unsupported() string {
 			return why
 		}
 	}
+	if n.o.Objective != nil {
+		if why := n.objectiveLacks(); why != "" {
+			return why
+		}
+	}
 	for _, u := range n.model.Unknown {
 		if !u.FormatOnly && !n.model.Listed {
 			return "not understood of the model: " + u.Field
