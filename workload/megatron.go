@@ -39,12 +39,16 @@ type Megatron struct {
 	Layout string
 	// ExpertTensor is the ranks that divide each expert; 0 is tensor parallelism.
 	ExpertTensor int
-	GroupedGEMM  bool         // experts in one product
-	RouterFormat dtype.Format // Unknown for that of the computation
+	GroupedGEMM  bool // experts in one product
+	// PermuteFusion says that TransformerEngine's kernels bring positions to experts.
+	PermuteFusion bool
+	RouterFormat  dtype.Format // Unknown for that of the computation
 	// Capacity is the capacity factor of experts, Padded that they are filled up to
 	// it; 0 for none.
 	Capacity float64
 	Padded   bool
+	// Dispatcher is how positions come to their experts: allgather where nobody said.
+	Dispatcher MegatronDispatcher
 	// Imbalance is the tokens of the fullest rank over their mean: 1 is balance, 0
 	// where nobody said.
 	Imbalance float64
@@ -64,6 +68,9 @@ type MegatronLayers string
 // MegatronAttention is whose kernels attention runs in.
 type MegatronAttention string
 
+// MegatronDispatcher is how positions come to their experts and back.
+type MegatronDispatcher string
+
 // MegatronLoss is how cross entropy is computed.
 type MegatronLoss string
 
@@ -75,6 +82,9 @@ const (
 	FlashKernels     MegatronAttention = "flash" // the package flash-attn
 	FusedKernels     MegatronAttention = "fused" // cuDNN
 	UnfusedAttention MegatronAttention = "unfused"
+
+	AllGather MegatronDispatcher = "allgather" // every rank reads all positions
+	AllToAll  MegatronDispatcher = "alltoall"  // each gets those of its experts
 
 	UnfusedLoss     MegatronLoss = "unfused"
 	NativeFusedLoss MegatronLoss = "native"
@@ -97,9 +107,11 @@ type megatronYAML struct {
 	Layout             string  `yaml:"pipeline_layout"`
 	ExpertTensor       whole   `yaml:"expert_tensor_parallel"`
 	GroupedGEMM        bool    `yaml:"grouped_gemm"`
+	PermuteFusion      bool    `yaml:"permute_fusion"`
 	RouterFormat       string  `yaml:"router_format"`
 	Capacity           float64 `yaml:"capacity_factor"`
 	Padded             bool    `yaml:"pad_to_capacity"`
+	Dispatcher         string  `yaml:"dispatcher"`
 	Imbalance          float64 `yaml:"imbalance"`
 	Deterministic      bool    `yaml:"deterministic"`
 	MicroBatchGroup    whole   `yaml:"micro_batch_group"`
@@ -124,9 +136,11 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Layout:             d.Layout,
 		ExpertTensor:       int(c.atLeast(field+"expert_tensor_parallel", d.ExpertTensor, 0)),
 		GroupedGEMM:        d.GroupedGEMM,
+		PermuteFusion:      d.PermuteFusion,
 		RouterFormat:       c.format(field+"router_format", d.RouterFormat),
 		Capacity:           d.Capacity,
 		Padded:             d.Padded,
+		Dispatcher:         choose(c, field+"dispatcher", MegatronDispatcher(d.Dispatcher), []MegatronDispatcher{AllGather, AllToAll}),
 		Imbalance:          d.Imbalance,
 		Deterministic:      d.Deterministic,
 		MicroBatchGroup:    c.atLeast(field+"micro_batch_group", d.MicroBatchGroup, 0),

@@ -61,7 +61,9 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 		Name: "LinearWithGradAccumulationAndAsyncCommunication",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			c.Save(x, r.head)
-			r.gatherBuffer(total * width)
+			if e.s.sequence {
+				e.gather(total * width)
+			}
 			e.m.Workspace(false)
 			return []torch.Tensor{e.m.AsLogits(c.Empty(f, total, vocab))}
 		},
@@ -75,15 +77,6 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 			g.Give(0, product)
 		},
 	}, x, r.head)
-}
-
-// gatherBuffer is the buffer into which the output layer's input is gathered
-// (GlobalMemoryBuffer "mpu").
-func (r *run) gatherBuffer(elements int64) {
-	if r.te.s.sequence && r.gathered == 0 {
-		r.gathered = elements
-		r.te.m.Scratch(r.te.s.compute, elements)
-	}
 }
 
 // loss is cross entropy over the parts of the vocabulary. Unfused and compiled it

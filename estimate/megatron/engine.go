@@ -13,6 +13,7 @@ type te struct {
 	workspace int64                     // of its products; made with the first
 	made      bool                      // there is one
 	spread    bool                      // there are those of products of experts
+	shared    torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
 	dummies   map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
 }
 
@@ -23,6 +24,16 @@ func (e *te) gemm() {
 		e.made = true
 		e.m.Scratch(dtype.U8, e.workspace)
 	}
+}
+
+// gather makes the buffer into which inputs are gathered, a larger one in place of one
+// that is too small (GlobalMemoryBuffer of megatron/core/utils.py).
+func (e *te) gather(elements int64) {
+	if e.shared.Defined() && e.shared.Elements() >= elements {
+		return
+	}
+	e.m.Drop(e.shared)
+	e.shared = e.m.Scratch(e.s.compute, elements)
 }
 
 // weight is a matrix [out, in] with the norm and bias that its module has.

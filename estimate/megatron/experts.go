@@ -7,10 +7,11 @@ import (
 	"floodmark/internal/torch"
 	"floodmark/model"
 	"floodmark/timeline"
+	"floodmark/workload"
 )
 
 // experts is a MoELayer of one rank
-// (megatron/core/transformer/moe/moe_layer.py, with the dispatcher alltoall).
+// (megatron/core/transformer/moe/moe_layer.py).
 type experts struct {
 	norm   weight // before the layer, a module of its own
 	router torch.Tensor
@@ -20,6 +21,8 @@ type experts struct {
 	up, down      []weight
 	width         int64 // inner, of the rank's part of an expert
 	gated         bool
+
+	held []torch.Tensor // what the dispatcher has of its last micro-batch
 
 	shared               bool
 	sharedUp, sharedDown weight
@@ -81,41 +84,26 @@ func (e *te) received(rows int64, x *experts) int64 {
 	return sent * group
 }
 
-// forward is one pass: the norm, the router, the rows on their way to the experts and
-// back, and the shared experts.
+// forward is one pass: the norm, the shared experts, the router, the rows on their way
+// to the experts and back (custom_forward of megatron/core/transformer/moe/moe_layer.py).
 func (x *experts) forward(e *te, stream torch.Tensor) torch.Tensor {
 	m := e.m
 	normed := m.Keep(e.norm(stream, &x.norm))
-	probabilities, routes := x.route(e, normed)
-	rows := normed.Size(0)
-	permuted := rows * x.active
-	if e.s.Capacity > 0 && e.s.Padded {
-		permuted = e.received(rows, x) / max(1, e.groupOf())
-	}
-	sent := e.moved("_Permute", normed, permuted)
-	arrived := e.moved("_AllToAll", sent, permuted)
-	if e.groupOf() > 1 {
-		arrived = e.moved("gather_from_sequence_parallel_region", arrived, permuted*e.groupOf())
-	}
-	if x.local > 1 {
-		arrived = e.moved("sort_chunks_by_idxs", arrived, arrived.Size(0))
-	}
-	wide := e.grouped(arrived, x.up)
-	inner := e.weighted(wide, probabilities, x.gated)
-	out := e.grouped(inner, x.down)
-	if x.local > 1 {
-		out = e.moved("sort_chunks_by_idxs", out, out.Size(0))
-	}
-	if e.groupOf() > 1 {
-		out = e.moved("reduce_scatter_to_sequence_parallel_region", out, permuted)
-	}
-	out = e.moved("_AllToAll", out, permuted)
-	out = e.unpermute(out, routes, rows)
+	var common torch.Tensor
 	if x.shared {
-		inner := e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gated)
-		out = m.Binary(torch.Add, out, e.linear(inner, &x.sharedDown))
+		common = m.Keep(e.linear(e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gated), &x.sharedDown))
 	}
-	m.Drop(normed)
+	probabilities, routes := x.route(e, normed)
+	var out torch.Tensor
+	if e.s.Dispatcher == workload.AllToAll {
+		out = x.exchange(e, normed, probabilities, routes)
+	} else {
+		out = x.gather(e, normed, probabilities, routes)
+	}
+	if x.shared {
+		out = m.Binary(torch.Add, out, common)
+	}
+	m.Drop(normed, common)
 	return out
 }
 
@@ -136,7 +124,7 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 		Name: "TopKRouter",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			c.Save(normed, x.router, c.Empty(f, rows, count), c.Empty(dtype.F32, rows, count), c.Empty(dtype.F32, rows, count))
-			chosen := c.Empty(dtype.F32, rows, count)
+			chosen := c.Empty(f, rows, count)
 			return []torch.Tensor{chosen, c.Empty(dtype.Bool, rows, count)}
 		},
 		Backward: func(g *torch.Gradients) {
@@ -147,31 +135,7 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 			}
 		},
 	}, normed, x.router)
-	return parts[0], parts[1]
-}
-
-// moved is rows in another order or on another rank: nothing is kept of them.
-func (e *te) moved(name string, x torch.Tensor, rows int64) torch.Tensor {
-	f, from, width := e.s.compute, x.Size(0), x.Size(1)
-	return e.m.Apply1(torch.Function{
-		Name:     name,
-		Forward:  func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(f, rows, width)} },
-		Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(f, from, width)) },
-	}, x)
-}
-
-// unpermute brings rows back to their positions and adds up those of one position;
-// it keeps where each row belongs.
-func (e *te) unpermute(x, routes torch.Tensor, rows int64) torch.Tensor {
-	f, from, width := e.s.compute, x.Size(0), x.Size(1)
-	return e.m.Apply1(torch.Function{
-		Name: "_Unpermute",
-		Forward: func(c *torch.Call) []torch.Tensor {
-			c.Save(routes)
-			return []torch.Tensor{c.Empty(f, rows, width)}
-		},
-		Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(f, from, width)) },
-	}, x, routes)
+	return e.m.Keep(parts[0]), e.m.Keep(parts[1])
 }
 
 // grouped is TEGroupedLinear over the experts of a rank, or one linear layer after
@@ -221,8 +185,9 @@ func (e *te) groupedGEMM() {
 // weighted is the activation of experts, times the probability of each row. Gated it
 // is one function that keeps what comes in and the probabilities
 // (WeightedSwiGLUFunction of megatron/core/fusions/fused_bias_swiglu.py). Else three
-// operators: the activation and the product each keep what they read, and the product
-// is of 32 bits until it is cast (MLP.forward of megatron/core/transformer/mlp.py).
+// operators: the activation and the product each keep what they read, and with
+// probabilities of 32 bits the product has as many until it is cast (MLP.forward of
+// megatron/core/transformer/mlp.py).
 func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
 	f, rows, width := e.s.compute, x.Size(0), x.Size(1)
 	positions, count := probabilities.Size(0), probabilities.Size(1)
@@ -230,21 +195,26 @@ func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
 	if gated {
 		out /= 2
 	}
+	wide := !gated && probabilities.Dtype() == dtype.F32
 	return e.m.Apply1(torch.Function{
 		Name: "WeightedActivation",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			c.Save(x, c.Empty(dtype.F32, rows))
 			if !gated {
 				c.Save(c.Empty(f, rows, out))
-				wide := c.Empty(dtype.F32, rows, out)
-				defer c.Free(wide)
+			}
+			if wide {
+				product := c.Empty(dtype.F32, rows, out)
+				defer c.Free(product)
 			}
 			return []torch.Tensor{c.Empty(f, rows, out)}
 		},
 		Backward: func(g *torch.Gradients) {
+			if wide {
+				g.Empty(dtype.F32, rows, out)
+				g.Empty(dtype.F32, rows, out)
+			}
 			if !gated {
-				g.Empty(dtype.F32, rows, out)
-				g.Empty(dtype.F32, rows, out)
 				g.Empty(f, rows, out)
 			}
 			g.Give(0, g.Empty(f, rows, width))

@@ -19,7 +19,6 @@ type run struct {
 
 	embedding, position, head torch.Tensor
 	final                     weight
-	gathered                  int64
 	tl                        *timeline.Timeline
 	pieces                    [][]*parameter // by chunk
 	programmed                bool           // every layer has a program

@@ -40,7 +40,7 @@ func kinds() map[field]kind {
 			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast
 			four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_mlp lora_head recompute_attention
 			gate_linear squared_relu cpu_only whole_host
-			flash no_accumulation_fusion fused_loss no_loader_mask deterministic grouped_gemm padded head_norms`,
+			flash no_accumulation_fusion fused_loss no_loader_mask deterministic grouped_gemm permute_fusion padded head_norms`,
 		aList:   `lora_targets modules_to_save recompute_modules rewards fsdp_options`,
 		aNumber: `rollout_utilization kl adapter_dropout attention_dropout hidden_dropout capacity`,
 	} {

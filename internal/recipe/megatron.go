@@ -88,7 +88,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	no := false
 	m := &workload.Megatron{
 		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
-		GroupedGEMM: p.yes("grouped_gemm"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
+		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
 		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"),
 	}
 	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
@@ -112,8 +112,11 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	if f, known := dtype.Parse(p.text("router_format")); known {
 		m.RouterFormat = f
 	}
-	if way := p.text("dispatcher"); p.number("experts") > 0 && way != "alltoall" {
-		p.open(p.where("dispatcher"), "positions are sent to experts by another way than all-to-all, the default among them (--moe-token-dispatcher-type)")
+	switch way := workload.MegatronDispatcher(p.text("dispatcher")); way {
+	case "", workload.AllGather, workload.AllToAll:
+		m.Dispatcher = way
+	default:
+		p.open(p.where("dispatcher"), "positions that are sent to experts by "+string(way)+" are not modelled (--moe-token-dispatcher-type)")
 	}
 	return m
 }

@@ -1,0 +1,75 @@
+package megatron_test
+
+import (
+	"slices"
+	"testing"
+
+	"floodmark/account"
+	"floodmark/timeline"
+)
+
+// most is the most blocks of so many bytes that are alive together before a phase.
+func most(tl *timeline.Timeline, bytes int64, before account.PhaseID) (n int) {
+	end := slices.IndexFunc(tl.Events, func(e timeline.Event) bool {
+		return e.Kind == timeline.Mark && tl.Phases[e.Alloc].Phase == before
+	})
+	alive := 0
+	for _, e := range tl.Events[:end] {
+		if e.Kind == timeline.Mark || tl.Allocs[e.Alloc].Requested != bytes {
+			continue
+		}
+		switch e.Kind {
+		case timeline.Born:
+			alive++
+		case timeline.FreeCompleted:
+			alive--
+		}
+		n = max(n, alive)
+	}
+	return n
+}
+
+// While rows are on their way back from the experts, those that were sent, those that
+// arrived, those that go back and those that come back live together, beside the ones
+// that the experts keep: five times 2 rows a position. One rank alone sends nothing.
+func TestRowsOnTheirWay(t *testing.T) {
+	a := small("num-layers", "1", "num-experts", "4", "moe-router-topk", "2", "disable-bias-linear", "")
+	const rows = 2 * 3 * 1024 * 512 * 2
+	for layout, want := range map[string]int{"{data_parallel: 2, expert_parallel: 2}": 5, "{data_parallel: 2}": 4} {
+		tl := run(t, a, "inputs: {only: {context: 1024, micro_batch: 3}}\nlayout: "+layout+"\ntraining: {optimizer: adamw, megatron: {attention: fused, hidden_dropout: false, attention_dropout: false, grouped_gemm: true, dispatcher: alltoall, imbalance: 1}}\n")[0]
+		if got := most(tl, rows, account.PhaseBackward); got != want {
+			t.Errorf("%s: %d times the rows are alive together, want %d", layout, got, want)
+		}
+	}
+}
+
+// Without a way to send each row alone every rank gathers the positions of all into the
+// buffer that stays: those of two ranks here; their own rows are kept, and what experts
+// made is added up in a tensor of all positions.
+func TestPositionsOfAllRanks(t *testing.T) {
+	a := small("num-layers", "1", "num-experts", "4", "moe-router-topk", "1", "disable-bias-linear", "")
+	const all = 2 * 3 * 1024 * 512 * 2
+	tl := run(t, a, "inputs: {only: {context: 1024, micro_batch: 3}}\nlayout: {data_parallel: 2, expert_parallel: 2}\ntraining: {optimizer: adamw, megatron: {attention: fused, hidden_dropout: false, attention_dropout: false, grouped_gemm: true, imbalance: 1}}\n")[0]
+	if got := most(tl, all, account.PhaseBackward); got != 2 {
+		t.Errorf("%d times the positions of all ranks, want the buffer and the sum", got)
+	}
+}
+
+// Where each row belongs is kept for each layer until the next micro-batch: 8 bytes a
+// row, or with TransformerEngine's kernels 4 bytes for each position and twice the
+// experts and one.
+func TestPlacesOfRows(t *testing.T) {
+	a := small("num-layers", "1", "num-experts", "4", "moe-router-topk", "2", "disable-bias-linear", "")
+	for more, want := range map[string]int64{"": 2 * 1024 * 8, ", permute_fusion: true": 1024 * 9 * 4} {
+		tl := run(t, a, "inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, megatron: {attention: fused, dispatcher: alltoall"+more+"}}\n")[0]
+		n := 0
+		for _, x := range tl.AliveAt(len(tl.Events) - 1) {
+			if tl.Allocs[x].Requested == want {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%q: %d blocks of %d bytes stay, want one", more, n, want)
+		}
+	}
+}
