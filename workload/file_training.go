@@ -77,6 +77,7 @@ type trainingYAML struct {
 	Accumulation   whole           `yaml:"accumulation"`
 	InBackward     bool            `yaml:"optimizer_in_backward"`
 	KeepOutputs    bool            `yaml:"keep_outputs"`
+	DropOutputs    bool            `yaml:"drop_outputs"`
 	HostOptimizer  string          `yaml:"host_optimizer"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
 	Evaluation     *evaluationYAML `yaml:"evaluation"`
@@ -132,11 +133,15 @@ func (c *checker) training(d trainingYAML) *Train {
 		Accumulation:  c.atLeast("training.accumulation", d.Accumulation, 0),
 		InBackward:    d.InBackward,
 		KeepsOutputs:  d.KeepOutputs,
+		DropsOutputs:  d.DropOutputs,
 		HostOptimizer: choose(c, "training.host_optimizer", HostOptimizer(d.HostOptimizer), []HostOptimizer{HostStates, HostGradients}),
 		Packed:        d.Packed,
 		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
-		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager"}),
+		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager", "flash_attention_2"}),
 		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
+	}
+	if d.DropOutputs && !d.KeepOutputs {
+		c.wrong("training.drop_outputs", "ends a name that the loop does not have; add keep_outputs: true")
 	}
 	var err error
 	if d.Optimizer != "" {

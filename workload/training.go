@@ -17,12 +17,14 @@ type Train struct {
 	Reset         GradientReset
 	Checkpointing Checkpointing
 	// Attention is the implementation that the loader was asked for: "sdpa" where
-	// nobody said, or "eager".
+	// nobody said, "eager", or "flash_attention_2", the package flash-attn.
 	Attention string
 	// KeepsOutputs says that the loop has a name for what a forward pass returned,
 	// which then lives until the next one has returned: the logits, and the cache
 	// that a model fills unless it is told not to. Trainer of transformers has none.
 	KeepsOutputs bool
+	// DropsOutputs says that the loop ends that name with the step.
+	DropsOutputs bool
 	// Packed says that sequences are packed into one another up to the context, with
 	// positions of their own.
 	Packed bool

@@ -114,8 +114,8 @@ func (j *job) program() error {
 
 // attention is the implementation of the scores.
 func (j *job) attention() modules.Attention {
-	if j.train.Attention == "eager" {
-		return modules.Eager
+	if j.train.Attention != "" {
+		return modules.Attention(j.train.Attention)
 	}
 	return modules.SDPA
 }
@@ -323,6 +323,10 @@ func (j *job) forward() {
 	run := func() { o.rebind(o.m.Keep(o.net.Loss(o.batch))) }
 	if j.train.KeepsOutputs {
 		run = func() {
+			if j.train.DropsOutputs {
+				o.net.Release(o.outputs)
+				o.outputs = modules.Outputs{}
+			}
 			made := o.net.Outputs(o.batch)
 			o.net.Release(o.outputs)
 			o.outputs, o.loss = made, made.Loss

@@ -334,7 +334,7 @@ func (j *job) notes() {
 		j.warn("born_in_first_step", "the optimizer's states, "+bytesize.Format(states, bytesize.Suggest(states))+", are born in optimizer_step of step 1: step 2 begins with them, and a run that stops before it under-states this workload")
 	}
 	if j.ops != nil && j.ops.net.Scored() != "" {
-		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored()+", so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused")
+		j.warn("attention_scores", "attention makes the scores of all pairs of positions: "+j.ops.net.Scored())
 	}
 	if j.ops != nil && j.ops.batch.Mask.Defined() {
 		j.warn("mask_assumed", "it is assumed that each batch comes with its mask of padding, as collators make it, in which nothing is padded: without one, transformers 4.53 to 4.57 make a mask of all pairs of positions")

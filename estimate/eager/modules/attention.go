@@ -11,6 +11,9 @@ import (
 // attention runs one attention: query, key and value, rotary positions, scores,
 // and the projection of the output (LlamaAttention and its like).
 func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position) torch.Tensor {
+	if n.writesAttention() {
+		return n.inlineAttention(l, a, x, p)
+	}
 	m := n.m
 	f := m.Module("self_attn", &x)
 	q, k, v, gate := n.projected(f, l, a, x)
@@ -129,6 +132,9 @@ func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor
 	if n.o.Attention == Eager && n.encodesText() {
 		return n.biasedAttention(q, k, v, mask, torch.Tensor{}, n.manner().Dropout.Attention)
 	}
+	if n.o.Attention == Flash2 && a.SoftCap == 0 {
+		return n.flashAttention(a.Causal, q, k, v)
+	}
 	if n.o.Attention == Eager || a.SoftCap > 0 {
 		return n.eagerAttention(a.SoftCap > 0, q, k, v, mask)
 	}
@@ -155,7 +161,7 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 	how.Kernel = n.kernel(how, q, k, v, mask)
 	if how.Kernel == torch.Math && k.Size(1) != q.Size(1) { // within the operator: repeat_interleave
 		if !n.o.CPU {
-			n.scored = fmt.Sprintf("PyTorch has no fused kernel for %d heads of queries on %d of keys in %s", q.Size(1), k.Size(1), m.Lowered(q))
+			n.scored = fmt.Sprintf("PyTorch has no fused kernel for %d heads of queries on %d of keys in %s, so that scaled_dot_product_attention runs as plain operators; 16 bits, as with autocast, would run fused", q.Size(1), k.Size(1), m.Lowered(q))
 		}
 		f.Set(&k, n.repeated(k, groups))
 		f.Set(&v, n.repeated(v, groups))
@@ -163,6 +169,23 @@ func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tens
 	out := f.Let(m.ScaledDotProduct(how, q, k, v, mask))
 	f.Set(&out, m.Contiguous(m.Transpose(out, 1, 2)))
 	return f.Return(out)
+}
+
+// flashAttention is flash_attn_func of the package flash-attn, in 16 bits, whose kernels
+// PyTorch has too: [batch, length, heads, width]
+// (https://github.com/huggingface/transformers/blob/v4.35.2/src/transformers/models/llama/modeling_llama.py,
+// LlamaFlashAttention2;
+// https://github.com/Dao-AILab/flash-attention/blob/v2.3.4/flash_attn/flash_attn_interface.py).
+func (n *Net) flashAttention(causal bool, q, k, v torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Function(&q, &k, &v)
+	if q.Dtype() == dtype.F32 {
+		f.Set(&q, m.To(q, dtype.F16))
+		f.Set(&k, m.To(k, dtype.F16))
+		f.Set(&v, m.To(v, dtype.F16))
+	}
+	out := f.Let(m.ScaledDotProduct(torch.Attention{Kernel: torch.Flash, Causal: causal}, q, k, v, torch.Tensor{}))
+	return f.Return(m.Transpose(out, 1, 2))
 }
 
 // widestFlash is the widest head that fused kernels compute.

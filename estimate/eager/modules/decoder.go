@@ -93,7 +93,7 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 	last := f.Let(n.decoder(s, b))
 	x := f.Let(n.kept(last))
 	logits = n.head(f, s, x)
-	if n.olderThan(wideLossAlone) {
+	if n.olderThan(wideLossAlone) && !n.olderThan(wideLogits) {
 		f.Set(&logits, m.AsLogits(m.To(logits, dtype.F32)))
 	}
 	if b.Labels.Defined() {
@@ -315,7 +315,9 @@ func (n *Net) counted(f *torch.Frame, ids *torch.Tensor, batch, length int64) {
 func (n *Net) causalLoss(logits, labels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function(&logits, &labels)
-	f.Set(&logits, m.To(logits, dtype.F32))
+	if !n.olderThan(wideLogits) {
+		f.Set(&logits, m.To(logits, dtype.F32))
+	}
 	if n.olderThan(paddedLabels) {
 		length := labels.Size(1)
 		kept := f.Let(m.Contiguous(m.Slice(logits, 1, 0, length-1)))

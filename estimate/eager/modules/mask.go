@@ -40,6 +40,9 @@ func windowOf(s stack) int64 {
 
 // mask is one causal mask, or none.
 func (n *Net) mask(x, ids, padding torch.Tensor, window int64) torch.Tensor {
+	if n.writesAttention() {
+		return n.pairs(x, padding, window)
+	}
 	m := n.m
 	batch, length := x.Size(0), x.Size(1)
 	switch {
@@ -50,7 +53,7 @@ func (n *Net) mask(x, ids, padding torch.Tensor, window int64) torch.Tensor {
 	default:
 		padding = m.To(padding, dtype.Bool)
 	}
-	if n.o.Attention != Eager && !n.o.Padded && (window == 0 || window >= length) {
+	if n.o.Attention != Eager && !n.o.Padded && (n.o.Attention == Flash2 || window == 0 || window >= length) {
 		if padding.IsTemporary() {
 			m.Drop(padding)
 		}

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"fmt"
 	"slices"
 
 	"floodmark/dtype"
@@ -15,6 +16,9 @@ type Attention string
 const (
 	Eager Attention = "eager"
 	SDPA  Attention = "sdpa"
+	// Flash2 is the package flash-attn, whose kernels take groups of heads and windows
+	// as they are, without a mask.
+	Flash2 Attention = "flash_attention_2"
 )
 
 // Experts is how routed experts are computed: the experts_implementation.
@@ -115,13 +119,16 @@ type Net struct {
 	tokenKinds  torch.Tensor   // kinds of token
 	turns       torch.Tensor   // a table of what they turn by, of software that keeps one
 	loop        loop
-	why         string         // what of an adapter has no program
-	scored      string         // why attention made its scores though fused kernels were asked for
-	besides     []torch.Tensor // see Beside
-	beyond      []int          // by tensor, the tower around whose layers it stands; −1 for none
-	off         bool           // adapters are switched off
-	hides       bool           // the pass returns the hidden states of all layers,
-	hidden      []torch.Tensor // which these are
+	why         string          // what of an adapter has no program
+	scored      string          // why attention made its scores though fused kernels were asked for
+	besides     []torch.Tensor  // see Beside
+	beyond      []int           // by tensor, the tower around whose layers it stands; −1 for none
+	off         bool            // adapters are switched off
+	hides       bool            // the pass returns the hidden states of all layers,
+	hidden      []torch.Tensor  // which these are
+	later       map[change]bool // what modules of the release do not do yet
+	turnings    []turning       // rotary tables that layers keep, of releases that keep them
+	allPairs    torch.Tensor    // the mask over all positions, of a release that keeps one
 }
 
 // Scored says why attention made its scores though fused kernels were asked for,
@@ -151,6 +158,13 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 		o.Attention = Eager // the class has no other
 	}
 	n := &Net{m: m, model: source, o: o, outside: weights{}}
+	if o.Software == Transformers && o.Release != (Release{}) {
+		n.later = changesAfter(source.Type, o.Release)
+	}
+	if n.olderThan(fusedScores) && o.Attention == SDPA {
+		n.o.Attention = Eager
+		n.scored = fmt.Sprintf("the class has no fused attention in transformers %d.%d", o.Release.Major, o.Release.Minor)
+	}
 	for _, s := range source.Stacks {
 		own := stack{Stack: s, own: weights{}}
 		for _, l := range s.Layers {
@@ -250,9 +264,9 @@ func (n *Net) buffers() {
 	case LitGPT, TorchTitan:
 		return // made when the length is known
 	}
-	if n.rotary > 0 {
-		n.frequencies = n.m.Buffer(dtype.F32, n.rotary/2)
-		n.m.Buffer(dtype.F32, n.rotary/2) // original_inv_freq
+	n.rotaryBuffers()
+	if n.olderThan(madeMask) && !n.olderThan(bufferedMask) {
+		n.allPairs = n.m.Buffer(dtype.Bool, int64(n.model.MaxPosition), int64(n.model.MaxPosition))
 	}
 	n.encoderBuffers()
 }

@@ -25,6 +25,9 @@ func (n *Net) norm(name string, of model.Norm, w, bias, x torch.Tensor) torch.Te
 // tensors of the input's size beside the input. A wide norm casts back last. Worked number: 2 × 256 rows of
 // 384 in 32 bits keep 2·786,432 + 2,048 bytes beside the input.
 func (n *Net) rmsNorm(f *torch.Frame, wide bool, w, x torch.Tensor) torch.Tensor {
+	if n.olderThan(narrowNorm) {
+		return n.apartNorm(f, w, x)
+	}
 	m, was := n.m, x.Dtype()
 	f.Set(&x, m.To(x, dtype.F32))
 	variance := f.Let(m.Mean(m.Unary(torch.Square, x), true, -1))

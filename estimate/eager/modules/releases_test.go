@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/estimate/eager/modules"
+	"floodmark/internal/torch"
 )
 
 // A program is said to be of a release where that release was recorded, or lies
@@ -19,7 +21,11 @@ func TestRecordedReleases(t *testing.T) {
 		{"llama", "4.57.3", true},
 		{"llama", "4.44.2", true},
 		{"llama", "4.40", true},
-		{"llama", "4.35", false},
+		{"llama", "4.35.2", true},
+		{"llama", "4.28", true},
+		{"llama", "4.27", false},
+		{"mistral", "4.34.1", true},
+		{"mistral", "4.44", false},
 		{"bert", "4.16", true},
 		{"bert", "4.48", false},
 		{"qwen3_next", "4.57", false},
@@ -38,10 +44,17 @@ func TestRecordedReleases(t *testing.T) {
 // do, wherever the table says that the two differ.
 func TestAnotherReleaseMisses(t *testing.T) {
 	for family, other := range map[string]string{
-		"transformers-llama-4.44": "4.57",
-		"transformers-llama-4.48": "4.44",
-		"transformers-llama-4.51": "4.48",
-		"transformers-llama-4.57": "4.53",
+		"transformers-llama-4.29":   "4.30",
+		"transformers-llama-4.30":   "4.31",
+		"transformers-llama-4.31":   "4.29",
+		"transformers-llama-4.36":   "4.35",
+		"transformers-llama-4.38":   "4.39",
+		"transformers-llama-4.39":   "4.40",
+		"transformers-mistral-4.38": "4.36",
+		"transformers-llama-4.44":   "4.57",
+		"transformers-llama-4.48":   "4.44",
+		"transformers-llama-4.51":   "4.48",
+		"transformers-llama-4.57":   "4.53",
 	} {
 		missed := 0
 		for _, r := range readRecordings(t, family) {
@@ -56,4 +69,38 @@ func TestAnotherReleaseMisses(t *testing.T) {
 			t.Errorf("the program of %s holds for %s too", other, family)
 		}
 	}
+}
+
+// What a class keeps beside its weights is as recorded, of releases that keep rotary
+// tables or a mask.
+func TestRecordedBuffers(t *testing.T) {
+	for _, family := range []string{
+		"transformers-llama-4.29", "transformers-llama-4.31", "transformers-llama-4.35", "transformers-llama-4.38",
+		"transformers-llama-4.39", "transformers-llama-4.40", "transformers-mistral-4.34", "transformers-mistral-4.38",
+	} {
+		for _, r := range readRecordings(t, family) {
+			if got, want := bufferBytes(t, r), r.start["buffers"]; got != want {
+				t.Errorf("%s: %d bytes of buffers, want %d", r, got, want)
+			}
+		}
+	}
+}
+
+// bufferBytes is what lives beside the weights once a model is made.
+func bufferBytes(t *testing.T, r recorded) int64 {
+	t.Helper()
+	m := torch.New(torch.Options{Device: torch.CPU()})
+	m.Phase(account.PhaseModelLoad, 0)
+	modules.New(m, modelOf(t, r.family), optionsOf(r))
+	tl, err := m.Timeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bytes int64
+	for _, a := range tl.Allocs {
+		if tl.Terms[a.Term].ID == account.TermBuffers {
+			bytes += a.Requested
+		}
+	}
+	return bytes
 }

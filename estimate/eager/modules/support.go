@@ -44,6 +44,9 @@ func (n *Net) Unsupported() string {
 			return "the shape of " + t.Name + " is not known"
 		}
 	}
+	if why := n.lacksFlash(); why != "" {
+		return why
+	}
 	switch {
 	case n.relative(), n.vision():
 	case n.encodesText():
@@ -72,6 +75,9 @@ func (n *Net) Unsupported() string {
 			if why := n.positionless(&s.layers[i]); why != "" {
 				return why
 			}
+			if why := n.ungrouped(&s.layers[i]); why != "" {
+				return why
+			}
 			if why := s.layers[i].unsupported(n.o.Reference); why != "" {
 				return why
 			}
@@ -87,6 +93,39 @@ func (n *Net) positionless(l *layer) string {
 		a, ok := mixer.(model.Attention)
 		if ok && a.Causal && a.RotaryDim == 0 && !n.outside.has(model.RolePositionEmbedding) && !n.relative() {
 			return "attention without rotary, learned or relative positions has no program here"
+		}
+	}
+	return ""
+}
+
+// lacksFlash is a reason where the package flash-attn was asked for and the class has no
+// such attention, or none that has a program here.
+func (n *Net) lacksFlash() string {
+	if n.o.Attention != Flash2 {
+		return ""
+	}
+	if n.olderThan(flashClass) {
+		return fmt.Sprintf("the class has no flash-attn in transformers %d.%d", n.o.Release.Major, n.o.Release.Minor)
+	}
+	plain := n.o.Software == Transformers && len(n.stacks) == 1 && n.stacks[0].Kind == model.Decoder
+	for _, l := range n.stacks[0].layers {
+		for _, mixer := range l.Mixers {
+			a, is := mixer.(model.Attention)
+			plain = plain && is && a.SoftCap == 0 && !a.Sinks && a.KeyDim == a.ValueDim
+		}
+	}
+	if !plain {
+		return "flash-attn has a program for decoders of transformers alone, of plain attention; sdpa and eager have others"
+	}
+	return ""
+}
+
+// ungrouped is a reason where a layer has fewer heads of keys than of queries and the
+// class does not know of such yet.
+func (n *Net) ungrouped(l *layer) string {
+	for _, mixer := range l.Mixers {
+		if a, ok := mixer.(model.Attention); ok && a.KVHeads != a.QueryHeads && n.olderThan(groupedHeads) && !n.encodesText() {
+			return fmt.Sprintf("the class has as many heads of keys as of queries in transformers %d.%d", n.o.Release.Major, n.o.Release.Minor)
 		}
 	}
 	return ""
