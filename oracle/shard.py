@@ -7,13 +7,16 @@ ddp-view, or zero1, zero2, zero3 of DeepSpeed with a bucket of 1,000,000 element
 PyTorch's fused AdamW (DS_ACCELERATOR=cpu). Collectives do nothing: the process
 group is PyTorch's fake one, of which this process is the first of RANKS, of zero2 the
 last; DDP, which the fake one does not serve, runs over gloo with one rank. What
-a rank allocates is the same. The second step is recorded, of DeepSpeed alone with an
+a rank allocates is the same. torchtune, torchtune-bf16 and torchtune-chunked are its
+modules as full_finetune_distributed.py shards them, its layers computed again in
+backward, the second in bfloat16 throughout. The second step is recorded, of DeepSpeed alone with an
 optimizer; bytes are beyond its beginning.
 """
 
 import json
 import os
 import sys
+import types
 
 import torch
 import torch.distributed as dist
@@ -49,6 +52,36 @@ def divided(model, kind, ranks):
     from torch.nn.parallel import DistributedDataParallel
 
     return DistributedDataParallel(model, gradient_as_bucket_view=kind.endswith("view"))
+
+
+def torchtune_of(path, kind, ranks, batch, length):
+    """torchtune's model and the loss of its recipe, sharded as its recipe for several ranks has it."""
+    from functools import partial
+
+    import torchtune_recipe
+    from torchtune import training
+
+    import build
+
+    made_in = torch.bfloat16 if kind.endswith("bf16") else torch.float32
+    options = types.SimpleNamespace(
+        adapter="none", checkpointing=True, loss="chunked" if kind.endswith("chunked") else "plain", operation="training", positions=False, batch=batch, length=length
+    )
+    fields = build.read(path)
+    model = torchtune_recipe.model(fields, options, made_in)
+    dist.device_mesh.init_device_mesh("cpu", (ranks,))
+    training.shard_model(model=model, shard_conditions=[partial(training.get_shard_conditions, names_to_match=None)], cpu_offload=False, reshard_after_forward=True)
+    loop = torchtune_recipe.Loop(model, torchtune_recipe.inputs(fields, options), options)
+    return model, lambda model, ids: looped(model, loop)
+
+
+def looped(model, loop):
+    with record_function(events.MARK + "forward"):
+        loss = loop.loss()
+    with record_function(events.MARK + "backward"):
+        loss.backward()
+    with record_function(events.MARK + "zero_grad"):
+        model.zero_grad(set_to_none=True)
 
 
 def deepspeed_of(model, stage):
@@ -87,13 +120,16 @@ def main(path, kind, ranks, batch=2, length=64):
         rank = int(ranks) - 1 if kind == "zero2" else 0
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
         dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=int(ranks))
-    with open(path) as f:
-        config = transformers.AutoConfig.for_model(**json.load(f))
     torch.manual_seed(0)
-    model, run = transformers.AutoModelForCausalLM.from_config(config).float(), step
+    if kind.startswith("torchtune"):
+        model, run = torchtune_of(path, kind, int(ranks), int(batch), int(length))
+    else:
+        with open(path) as f:
+            config = transformers.AutoConfig.for_model(**json.load(f))
+        model, run = transformers.AutoModelForCausalLM.from_config(config).float(), step
     if kind.startswith("zero"):
         model, run = deepspeed_of(model, int(kind[-1])), engine_step
-    else:
+    elif not kind.startswith("torchtune"):
         model = divided(model, kind, int(ranks))
     ids = torch.randint(0, 50, (int(batch), int(length)))
     run(model, ids)

@@ -224,7 +224,7 @@ func (s *fullySharded) Before(part int, in torch.Tensor) {
 	s.machine.BeforeBackward(in, func() { s.reduce(u) })
 }
 
-// After frees the gathered parameters of a unit, unless it is the outermost or is
+// After frees the gathered parameters of a unit, unless it is one that stays or is
 // told to keep them, and gathers them again when the gradient of its output is
 // there.
 func (s *fullySharded) After(part int, out torch.Tensor) {
@@ -232,7 +232,7 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 	if u == nil {
 		return
 	}
-	if part != modules.Outside && !s.KeepsGathered && !s.keepsLast(part) {
+	if !s.KeepsGathered && !s.keepsLast(part) && (part != modules.Outside || s.freesRoot()) {
 		s.release(u)
 	}
 	if part == modules.Outside {
@@ -251,6 +251,14 @@ func (s *fullySharded) After(part int, out torch.Tensor) {
 			s.gather(s.passed[index-1])
 		}
 	})
+}
+
+// freesRoot reports software that asks by name for units to be freed after forward,
+// the outermost included (torchtune, training/_distributed.py, shard_model), where
+// PyTorch does that.
+func (s *fullySharded) freesRoot() bool {
+	own, _ := s.software()
+	return own == modules.Torchtune && s.Kind == workload.FSDP2 && s.machine.ReshardsRoot()
 }
 
 // keepsLast reports the last layer where the software keeps it gathered, since

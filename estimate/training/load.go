@@ -36,7 +36,7 @@ func (j *job) loading() {
 	for _, p := range j.held {
 		most = max(most, p.in(p.format))
 	}
-	if j.ops.net.LoadsItself() {
+	if j.ops.net.LoadsItself() && !j.gathers() {
 		most = 0
 	}
 	j.here(j.temporaries(), account.Between(0, most, requested(loadFormula)))

@@ -83,6 +83,50 @@ func (c recordedRank) run(t *testing.T, m *model.Model) recordedRank {
 	}
 }
 
+// TestRecordedTorchtune compares a rank of four with what PyTorch 2.15 allocated of
+// torchtune 0.5, sharded as its recipe for several ranks has it (oracle/shard.py
+// testdata/eager/torchtune-0.5/config.json torchtune 4), layers computed again in
+// backward.
+func TestRecordedTorchtune(t *testing.T) {
+	for _, c := range []struct {
+		format, loss                  string
+		forward, kept, backward, left int64
+	}{
+		{"fp32", "plain", 43_358_208, 4_268_352, 56_120_960, 9_329_280},
+		{"fp32", "chunked", 43_358_208, 4_268_352, 56_120_960, 9_329_280},
+		{"bf16", "plain", 21_679_104, 3_875_136, 28_790_272, 4_664_640},
+	} {
+		m, err := recordedModel(t).WithFormat(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _, _ := workload.ParseLayout(c.format + "-params")
+		o, _ := workload.ParseOptimizer("sgd", "fused")
+		w := workload.Workload{Operation: workload.Training, Precision: p, Mesh: workload.Mesh{DataParallel: 4},
+			Engine: workload.Engine{Name: "torchtune", Version: "0.5.0", PyTorch: "2.15"},
+			Training: &workload.Train{Optimizer: o, Sharding: &workload.Sharding{Kind: workload.FSDP2}, Loss: workload.Loss(c.loss),
+				Checkpointing: workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}},
+			Inputs: []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: 64, workload.MicroBatch: 2}}}}
+		phases := phasesOfSecondStep(t, m, w)
+		start := phases[account.PhaseForward].Start.Requested.Low()
+		peak := func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
+		for _, x := range []struct {
+			name      string
+			got, want int64
+		}{
+			{"the peak of forward", max(peak(account.PhaseForward), peak(account.PhaseLoss)), c.forward},
+			{"what forward leaves", phases[account.PhaseLoss].End.Requested.Low() - start, c.kept},
+			{"the peak of backward", peak(account.PhaseBackward), c.backward},
+			{"what backward leaves", phases[account.PhaseBackward].End.Requested.Low() - start, c.left},
+		} {
+			t.Logf("%s %s: %s is %d bytes, was %d", c.format, c.loss, x.name, x.got, x.want)
+			if math.Abs(float64(x.got-x.want)) > 0.01*float64(x.want) {
+				t.Errorf("%s %s: %s is %d bytes, was %d", c.format, c.loss, x.name, x.got, x.want)
+			}
+		}
+	}
+}
+
 // TestRecordedDeepSpeed compares a rank of four with what DeepSpeed 0.19.8 allocated
 // (oracle/shard.py testdata/eager/llama/config.json KIND 4) for the same Llama in
 // bfloat16, with buckets of 1,000,000 elements and PyTorch's fused AdamW, in bytes

@@ -308,10 +308,10 @@ func accountOfRank(t testing.TB, m *model.Model, w workload.Workload, rank int) 
 func TestShardingOfOtherPrograms(t *testing.T) {
 	m := llama(t)
 	w := sharded(t, "bf16-params", workload.Sharding{Kind: workload.FSDP2}, 2)
-	w.Engine = workload.Engine{Name: "torchtune", Version: "0.6.1"}
+	w.Engine = workload.Engine{Name: "litgpt", Version: "0.4"}
 	a := accountOf(t, m, w)
 	p := phase(t, a, account.PhaseBackward, 2)
 	if held(a, p, account.TermActivations).Known() {
-		t.Error("activations of torchtune over two ranks are known")
+		t.Error("activations of litgpt over two ranks are known")
 	}
 }

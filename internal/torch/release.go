@@ -74,6 +74,11 @@ func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
 // foreach_reduce; v2.9.0 has the latter).
 func (m *Machine) CopiesWhereReduced() bool { return m.release.before(2, 5) }
 
+// ReshardsRoot reports releases in which fully_shard(reshard_after_forward=True) frees
+// the outermost unit too after forward, which earlier ones keep whatever is asked
+// (https://github.com/pytorch/pytorch/pull/154704, and 155319).
+func (m *Machine) ReshardsRoot() bool { return !m.release.before(2, 8) }
+
 // keepsRandomState: flash attention keeps its random state on the device.
 func (r Release) keepsRandomState() bool { return !r.before(2, 7) }
 

@@ -235,9 +235,9 @@ func (n *Net) sees() bool {
 func tower(k model.StackKind) bool { return k == model.Vision || k == model.Audio }
 
 // TellsParts reports a program that tells [Around] of its parts: a decoder of
-// transformers or torchtitan.
+// transformers, torchtune or torchtitan.
 func (n *Net) TellsParts() bool {
-	return (n.o.Software == Transformers || n.o.Software == TorchTitan) && !n.relative() && !n.vision() && !n.encodesText() && !n.sees()
+	return n.o.Software != LitGPT && !n.relative() && !n.vision() && !n.encodesText() && !n.sees()
 }
 
 // LoadsItself reports a program that says how its weights come to the device: the

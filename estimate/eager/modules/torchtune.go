@@ -111,6 +111,7 @@ func (n *Net) lossInParts(logits []torch.Tensor, labels torch.Tensor) torch.Tens
 // as they are.
 func (n *Net) torchtuneLogits(b Batch) []torch.Tensor {
 	m, s := n.m, n.stacks[0]
+	n.begins()
 	f := m.Module("", &b.IDs)
 	var at torch.Tensor
 	if b.Positions.Defined() {
@@ -118,17 +119,22 @@ func (n *Net) torchtuneLogits(b Batch) []torch.Tensor {
 	}
 	h := f.Let(n.embedded(b.IDs))
 	for i := range s.layers {
+		n.before(s.layers[i:i+1], h)
 		f.Set(&h, n.checkpointed(h, func(x torch.Tensor) torch.Tensor { return n.torchtuneLayer(&s.layers[i], x, at) }))
+		n.after(s.layers[i:i+1], h)
 	}
 	f.Set(&h, n.torchtuneNorm(n.outside.one(model.RoleFinalNorm), h))
 	head := n.outside.module("output", model.RoleHead, model.RoleHeadBias)
 	if n.o.Loss != ChunkedLoss {
-		return []torch.Tensor{m.AsLogits(f.Return(m.To(n.linear(head, h), dtype.F32)))}
+		logits := f.Let(m.AsLogits(m.To(n.linear(head, h), dtype.F32)))
+		n.ends(logits)
+		return []torch.Tensor{f.Return(logits)}
 	}
 	var logits []torch.Tensor
 	for _, part := range m.Split(h, 1, inParts(h.Size(1), lossChunks)...) {
 		logits = append(logits, m.AsLogits(n.linear(head, part)))
 	}
+	n.ends(logits[len(logits)-1]) // whose gradient comes first
 	f.End()
 	return logits
 }
@@ -365,6 +371,15 @@ func (n *Net) torchtuneLacks() string {
 	}
 	if n.o.Attention == Eager {
 		return "torchtune has no eager attention"
+	}
+	for _, t := range n.model.Tensors {
+		switch w := n.held(t); {
+		case !w.Absent:
+		case w.Packed:
+			return "packed weights of torchtune that ranks gather have no program here"
+		case !n.o.Release.since(0, 3, 0):
+			return "torchtune's recipes for several ranks were of FSDP1 before 0.3, and have a program of FSDP2 alone"
+		}
 	}
 	for _, l := range n.stacks[0].layers {
 		if _, dense := l.FeedForward.(model.Dense); !dense || l.has(model.RoleQKV) || l.has(model.RoleGateUp) {
