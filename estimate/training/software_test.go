@@ -1,9 +1,11 @@
 package training_test
 
 import (
+	"slices"
 	"testing"
 
 	"floodmark/account"
+	"floodmark/model"
 	"floodmark/workload"
 )
 
@@ -40,8 +42,47 @@ func TestTorchtune(t *testing.T) {
 	}
 }
 
+// Each software evaluates with its own modules, after it trained with them.
+func TestSoftwareEvaluates(t *testing.T) {
+	m := llama(t)
+	for _, e := range []workload.Engine{{}, {Name: "torchtune", Version: "0.5"}, {Name: "litgpt", Version: "0.4"}, {Name: "torchtitan", Version: "0.1.0.dev20240616"}} {
+		w := work(t, "bf16-params", "adamw", "foreach")
+		w.Engine = e
+		w.Phases = []account.PhaseID{account.PhaseEvaluation}
+		w.Training.Evaluation = &workload.EvaluationLoop{Batch: 2, Batches: 3}
+		p := phase(t, accountOf(t, m, w), account.PhaseEvaluation, 0)
+		if f := p.Peak(account.Allocated).Figure; !f.Known() || f.Low() <= p.Start.Allocated.Low() {
+			t.Errorf("%s: %v from %v: %s", e.Name, f, p.Start.Allocated, f.Reason())
+		}
+	}
+}
+
+// Heads of an odd width cannot be turned by rotary positions: what an operator
+// refuses ends the program and not the estimate.
+func TestRefusedOperators(t *testing.T) {
+	for _, attention := range []workload.Feature{workload.FlashAttention, ""} {
+		m := *llama(t)
+		m.Stacks = slices.Clone(m.Stacks)
+		s := &m.Stacks[0]
+		s.Layers = slices.Clone(s.Layers)
+		for i := range s.Layers {
+			a := s.Layers[i].Mixers[0].(model.Attention)
+			a.KeyDim, a.ValueDim, a.RotaryDim = 3, 3, 3
+			s.Layers[i].Mixers = []model.Mixer{a}
+		}
+		w := work(t, "bf16-params", "adamw", "foreach")
+		if attention != "" {
+			w.Features = []workload.Feature{attention}
+		}
+		p := phase(t, accountOf(t, &m, w), account.PhaseForward, 1)
+		if f := p.Peak(account.Allocated).Figure; f.Known() {
+			t.Errorf("%q: %v", attention, f)
+		}
+	}
+}
+
 // litgpt's adapters on query, key and value are convolutions: what a library works
-// with beside them is not known, and all else is.
+// with beside them takes what is free, and needs little of it.
 func TestLitGPT(t *testing.T) {
 	m := llama(t)
 	w := work(t, "bf16-params", "adamw", "foreach")

@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,9 +33,9 @@ func (e Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result,
 	r, fault, err := e.estimate(in, "")
 	if fault != nil {
 		// A program that does not run predicts nothing; what is declared still holds.
-		r, _, err = e.estimate(in, "the operators of this model are not predicted: "+fault.Error())
+		r, fault, err = e.estimate(in, "the operators of this model are not predicted: "+fault.Error())
 	}
-	return r, err
+	return r, errors.Join(err, fault)
 }
 
 // estimate lays out the timeline. A fault is one of the model's program; with a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -110,11 +111,18 @@ func (o *output) flush() error {
 	return source.OfFile("standard output", err)
 }
 
-// site is the line of our own code in which a panic arose.
+// site is the function of our own code in which a panic arose, and its line. A
+// stack names each function above its file, wherever that was compiled.
 func site(stack []byte) string {
+	function := ""
 	for line := range strings.Lines(string(stack)) {
-		if _, at, ok := strings.Cut(line, "floodmark/"); ok && strings.Contains(line, ".go:") && !strings.Contains(line, "cli/run.go") {
-			return strings.TrimSpace(at)
+		if at, isFile := strings.CutPrefix(line, "\t"); isFile && function != "" && !strings.Contains(at, "cli/run.go") {
+			at, _, _ = strings.Cut(path.Base(strings.TrimSpace(at)), " ")
+			return function + ", " + at
+		}
+		function = ""
+		if arguments := strings.LastIndex(line, "("); arguments > 0 && strings.HasPrefix(line, "floodmark") {
+			function = line[:arguments]
 		}
 	}
 	return "an unknown line"

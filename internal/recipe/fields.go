@@ -51,6 +51,16 @@ func kinds() map[field]kind {
 	return all
 }
 
+// mayBeOpen reports a count for which softwares write −1 where the launcher's
+// processes decide it.
+func mayBeOpen(f field) bool {
+	switch f {
+	case "shard_group", "replicas", "data_parallel", "processes":
+		return true
+	}
+	return false
+}
+
 // mostCount bounds a count: more than any file means.
 const mostCount = int64(1) << 48
 
@@ -63,10 +73,16 @@ func (p *plan) valueOf(f field, v any) (any, error) {
 	case k == aText:
 		return textOf(v)
 	case k == aCount:
-		if n, is := v.(int64); is && n >= -1 && n <= mostCount {
-			return n, nil
+		n, is := v.(int64)
+		switch {
+		case !is:
+			return nil, fmt.Errorf("is %s, expected a whole number", shown(v))
+		case n < 0 && (n != -1 || !mayBeOpen(f)):
+			return nil, fmt.Errorf("is %d, expected 0 or more", n)
+		case n > mostCount:
+			return nil, fmt.Errorf("is %d, expected at most %d", n, mostCount)
 		}
-		return nil, fmt.Errorf("is %s, expected a whole number", shown(v))
+		return n, nil
 	case k == aNumber:
 		switch v.(type) {
 		case int64, float64:

@@ -176,6 +176,8 @@ func TestOpen(t *testing.T) {
 // What cannot be read says which file and key, and what was expected.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
+		{"ds.json", `{"zero_optimization": {"stage": -1}}`, "ds.json: zero_optimization.stage: is -1, expected 0 or more"},
+		{"ds.json", `{"zero_optimization": {"stage": 3, "reduce_bucket_size": -1}}`, "ds.json: zero_optimization.reduce_bucket_size: is -1, expected 0 or more"},
 		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: many\n", "f.yaml: per_device_train_batch_size: is many, expected a whole number"},
 		{"f.yaml", "num_train_epochs: 3\nbf16: maybe\n", "expected true or false"},
 		{"f.yaml", "num_train_epochs: 3\ndeepspeed: lost.json\n", "f.yaml: deepspeed names it"},

@@ -13,6 +13,9 @@ func (m *Machine) refuse(args ...Tensor) Tensor {
 	m.consume(args...)
 	i := m.impls.take()
 	*i = impl{refs: 1, dtype: dtype.F32, storage: m.allocate(0, termTemporaries)}
+	for d := range i.size {
+		i.size[d] = 1 // programs divide by lengths before anybody looks whether one was refused
+	}
 	return result(i)
 }
 

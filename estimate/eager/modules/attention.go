@@ -141,12 +141,16 @@ func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor
 	return n.fusedAttention(a.Causal, q, k, v, mask)
 }
 
+// groupsOf is the heads of queries for each of keys. Where an operator before was
+// refused there may be no head at all.
+func groupsOf(q, k torch.Tensor) int64 { return q.Size(1) / max(1, k.Size(1)) }
+
 // fusedAttention is sdpa_attention_forward. Groups of heads go to the kernel as
 // they are where no mask is and heads are of one width.
 func (n *Net) fusedAttention(causal bool, q, k, v, mask torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function(&q, &k, &v, &mask)
-	groups := q.Size(1) / k.Size(1)
+	groups := groupsOf(q, k)
 	native := !n.olderThan(groupedAttention) && !mask.Defined() && k.Size(-1) == v.Size(-1) && k.Size(-1) <= widestFlash
 	if groups > 1 && !native {
 		f.Set(&k, n.repeated(k, groups))
@@ -235,7 +239,7 @@ func (n *Net) repeated(x torch.Tensor, times int64) torch.Tensor {
 func (n *Net) eagerAttention(capped bool, q, k, v, mask torch.Tensor) torch.Tensor {
 	m, format := n.m, q.Dtype()
 	f := m.Function(&q, &k, &v, &mask)
-	groups := q.Size(1) / k.Size(1)
+	groups := groupsOf(q, k)
 	keys := f.Let(n.repeated(k, groups))
 	values := f.Let(n.repeated(v, groups))
 	scores := f.Let(m.Unary(torch.MulScalar, m.Matmul(q, m.Transpose(keys, 2, 3)))) // scaled, be it by one

@@ -61,11 +61,13 @@ func (n *Net) Release(o Outputs) {
 // Logits runs a forward pass without a loss.
 func (n *Net) Logits(b Batch) torch.Tensor {
 	b.Labels = torch.Tensor{}
-	if n.o.Software == Torchtune {
+	switch n.o.Software {
+	case Torchtune:
 		return n.torchtuneLogits(b)[0]
-	}
-	if n.o.Software == TorchTitan {
+	case TorchTitan:
 		return n.titanLogits(b)
+	case LitGPT: // validate cuts nothing
+		return n.converted(n.litgptLogits(b, b.IDs.Size(1)))[0]
 	}
 	logits, _ := n.run(b)
 	return logits

@@ -33,7 +33,7 @@ func (n *Net) inlineAttention(l *layer, a model.Attention, x torch.Tensor, p pos
 	f.Set(&q, qs)
 	f.Set(&k, ks)
 	n.keep(f, &k, &v)
-	if groups := q.Size(1) / k.Size(1); n.o.Attention != Flash2 {
+	if groups := groupsOf(q, k); n.o.Attention != Flash2 {
 		f.Set(&k, n.repeated(k, groups))
 		f.Set(&v, n.repeated(v, groups))
 	}

@@ -132,7 +132,7 @@ func (n *Net) partRows(part, joined model.Tensor) int64 {
 // logits, which live until the next ones are there.
 func (n *Net) litgptLoss(b Batch) torch.Tensor {
 	m := n.m
-	logits := n.converted(n.litgptLogits(b))
+	logits := n.converted(n.litgptLogits(b, headChunk))
 	m.Drop(n.loop.list...)
 	last := len(logits) - 1
 	whole := logits[last]
@@ -186,8 +186,8 @@ func (n *Net) litgptLosses(logits []torch.Tensor, labels torch.Tensor) torch.Ten
 	return f.Return(m.Unary(torch.DivScalar, m.Sum(m.Cat(0, losses...), false)))
 }
 
-// litgptLogits is GPT: the logits of each part of the sequence.
-func (n *Net) litgptLogits(b Batch) []torch.Tensor {
+// litgptLogits is GPT: the logits of each part of the sequence, of so many positions.
+func (n *Net) litgptLogits(b Batch, chunk int64) []torch.Tensor {
 	m, s := n.m, n.stacks[0]
 	f := m.Module("", &b.IDs)
 	length := b.IDs.Size(1)
@@ -203,8 +203,8 @@ func (n *Net) litgptLogits(b Batch) []torch.Tensor {
 	f.Set(&x, n.litgptNorm(s.layers[0].Norms[0], n.outside.one(model.RoleFinalNorm), n.outside.one(model.RoleNormBias), x))
 	head := n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias)
 	var lengths []int64
-	for at := int64(0); at < length; at += headChunk {
-		lengths = append(lengths, min(headChunk, length-at))
+	for at := int64(0); at < length; at += chunk {
+		lengths = append(lengths, min(chunk, length-at))
 	}
 	var logits []torch.Tensor
 	for _, part := range m.Split(x, 1, lengths...) {

@@ -39,7 +39,7 @@ func (n *Net) rotateHalves(q, k, cos, sin torch.Tensor) (torch.Tensor, torch.Ten
 func (n *Net) sunkAttention(sinks, q, k, v, mask torch.Tensor) torch.Tensor {
 	m, batch, heads, length := n.m, q.Size(0), q.Size(1), q.Size(2)
 	f := m.Function(&q, &k, &v, &mask)
-	groups := heads / k.Size(1)
+	groups := groupsOf(q, k)
 	keys := f.Let(n.repeated(k, groups))
 	values := f.Let(n.repeated(v, groups))
 	scores := f.Let(m.Unary(torch.MulScalar, m.Matmul(q, m.Transpose(keys, 2, 3))))
