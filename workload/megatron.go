@@ -52,6 +52,9 @@ type Megatron struct {
 	// Imbalance is the tokens of the fullest rank over their mean: 1 is balance, 0
 	// where nobody said.
 	Imbalance float64
+	// OptimizerInstances is the groups of data-parallel ranks that each hold the
+	// optimizer's states once; 0 is one.
+	OptimizerInstances int64
 	// Deterministic says that every kernel gives the same result each time
 	// (--deterministic-mode, NVTE_ALLOW_NONDETERMINISTIC_ALGO=0).
 	Deterministic bool
@@ -113,6 +116,7 @@ type megatronYAML struct {
 	Padded             bool    `yaml:"pad_to_capacity"`
 	Dispatcher         string  `yaml:"dispatcher"`
 	Imbalance          float64 `yaml:"imbalance"`
+	OptimizerInstances whole   `yaml:"optimizer_instances"`
 	Deterministic      bool    `yaml:"deterministic"`
 	MicroBatchGroup    whole   `yaml:"micro_batch_group"`
 	ContextExchange    string  `yaml:"context_exchange"`
@@ -142,6 +146,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Padded:             d.Padded,
 		Dispatcher:         choose(c, field+"dispatcher", MegatronDispatcher(d.Dispatcher), []MegatronDispatcher{AllGather, AllToAll}),
 		Imbalance:          d.Imbalance,
+		OptimizerInstances: c.atLeast(field+"optimizer_instances", d.OptimizerInstances, 0),
 		Deterministic:      d.Deterministic,
 		MicroBatchGroup:    c.atLeast(field+"micro_batch_group", d.MicroBatchGroup, 0),
 		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),

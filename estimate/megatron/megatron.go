@@ -61,8 +61,8 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	r := newRun(in)
 	r.phase("load", 0)
 	why := r.build(in)
-	if why == "" {
-		why = unmodelled(in, r.te.s)
+	if said := unmodelled(in, r.te.s); said != "" {
+		why = said
 	}
 	r.states.masters()
 	if r.te.m.Err() == nil && r.programmed {
@@ -111,6 +111,9 @@ func check(in estimate.Input) error {
 	s := settingsOf(in)
 	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
 		return refuse("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
+	}
+	if s.uneven {
+		return refuse("%d instances of the optimizer do not divide its ranks", s.OptimizerInstances)
 	}
 	if n, fits := bytesize.Mul(s.positions, s.batch); !fits || n > mostTokens {
 		return refuse("a micro-batch of more than %s positions is not laid out", bytesize.Group(mostTokens))
@@ -221,7 +224,7 @@ func (r *run) build(in estimate.Input) (why string) {
 		r.chunks = append(r.chunks, piece)
 		r.pieces = append(r.pieces, r.states.parameters[from:])
 	}
-	r.programmed = why == ""
+	r.programmed = why == "" && !r.te.s.divided
 	if held, made := r.elements(in), r.states.elements(); held != made {
 		if why == "" {
 			why = fmt.Sprintf("Megatron-LM's modules have %d parameters on this rank and the model has %d", made, held)

@@ -115,6 +115,35 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// Instances of the optimizer each divide its states over their own ranks.
+func TestInstances(t *testing.T) {
+	const text = "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: distributed}, megatron: {optimizer_instances: %s}}\n"
+	one, two := run(t, small(), strings.Replace(text, "%s", "1", 1))[0], run(t, small(), strings.Replace(text, "%s", "2", 1))[0]
+	for _, id := range []account.TermID{account.TermMasterCopy, account.TermOptimizerState} {
+		if a, b := alive(one, id), alive(two, id); b < 2*a-4096 || b > 2*a+4096 {
+			t.Errorf("%s: %d bytes with one instance, %d with two", id, a, b)
+		}
+	}
+	if a, b := alive(one, account.TermGradients), alive(two, account.TermGradients); a < b || b == 0 {
+		t.Errorf("gradients of %d bytes with one instance, %d with two", a, b)
+	}
+	if _, err := laid(small(), strings.Replace(text, "%s", "3", 1)); err == nil {
+		t.Error("three instances of eight ranks")
+	}
+}
+
+// Where parameters are divided too, which has no program, no more is counted than a
+// rank's share.
+func TestDividedToo(t *testing.T) {
+	tl := run(t, small(), "inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n")[0]
+	const n = 64_109_568
+	for id, most := range map[account.TermID]int64{account.TermWeights: 2 * n / 8, account.TermGradients: 4 * n / 8, account.TermMasterCopy: 4 * n / 8, account.TermOptimizerState: 8 * n / 8} {
+		if got := alive(tl, id); got > most || got < most-most/100 {
+			t.Errorf("%s: %d bytes, want %d", id, got, most)
+		}
+	}
+}
+
 // A table that the first and the last stage share is on both; the gradient buffer has
 // it too.
 func TestTiedTableOnBothEnds(t *testing.T) {

@@ -13,11 +13,14 @@ import (
 type settings struct {
 	workload.Megatron
 	tensor, pipeline, context int64
-	// data is the ranks that hold the same parameters of a layer, expertData those
-	// that hold the same experts: each divides its optimizer states.
+	// data is the ranks that hold the same parameters of a layer and divide their
+	// optimizer states, expertData those of the same experts: of one instance of the
+	// optimizer (megatron/core/parallel_state.py, intra_partial_data_parallel_size).
 	data, expertData int64
+	uneven           bool // the instances do not divide them
 	sequence         bool // sequence parallelism
 	distributed      bool // the optimizer's states are divided
+	divided          bool // parameters and gradients too, which has no program: what is least
 	overlap          bool // buckets are reduced while backward runs
 	schedule         workload.Schedule
 	recompute        workload.Recompute
@@ -55,9 +58,13 @@ func settingsOf(in estimate.Input) settings {
 	}
 	s.data = int64(mesh.DataParallel) * s.context
 	s.expertData = max(1, s.data*s.tensor/int64(mesh.ExpertParallel*s.ExpertTensor))
+	instances := max(1, s.OptimizerInstances)
+	s.uneven = s.data%instances != 0 || s.expertData%instances != 0
+	s.data, s.expertData = max(1, s.data/instances), max(1, s.expertData/instances)
 	s.sequence = train.SequenceParallel && s.tensor > 1
 	if train.Sharding != nil {
 		s.distributed = train.Sharding.Kind == workload.Distributed
+		s.divided = !s.distributed && train.Sharding.Kind != workload.DDP
 		s.overlap = train.Sharding.Overlap != nil && *train.Sharding.Overlap
 	}
 	s.batch, _ = w.Dimension(workload.MicroBatch)

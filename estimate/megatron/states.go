@@ -29,10 +29,25 @@ type states struct {
 
 // add makes a parameter in the format of the computation.
 func (st *states) add(expert bool, shape ...int64) torch.Tensor {
+	elements := int64(1)
+	for _, n := range shape {
+		elements *= n
+	}
+	if st.s.divided {
+		shape = []int64{max(1, elements/st.ranks(expert))}
+	}
 	t := st.m.Parameter(st.s.compute, true, shape...)
 	st.m.ReduceInto(t)
-	st.parameters = append(st.parameters, &parameter{tensor: t, elements: t.Elements(), expert: expert})
+	st.parameters = append(st.parameters, &parameter{tensor: t, elements: elements, expert: expert})
 	return t
+}
+
+// ranks is over how many an optimizer's states of a kind are divided.
+func (st *states) ranks(expert bool) int64 {
+	if expert {
+		return st.s.expertData
+	}
+	return st.s.data
 }
 
 // buffers are one contiguous buffer of gradients for the parameters of a kind, and
@@ -40,10 +55,7 @@ func (st *states) add(expert bool, shape ...int64) torch.Tensor {
 // it (megatron/core/distributed/param_and_grad_buffer.py).
 func (st *states) buffers(chunk []*parameter) {
 	for _, expert := range []bool{false, true} {
-		ranks := st.s.data
-		if expert {
-			ranks = st.s.expertData
-		}
+		ranks := st.ranks(expert)
 		var list []*parameter
 		for _, p := range chunk {
 			if p.expert == expert {
@@ -129,6 +141,10 @@ func lcm(a, b int64) int64 {
 }
 
 func (st *states) buffer(list []*parameter, ranks int64) {
+	if st.s.divided {
+		st.least(list, ranks)
+		return
+	}
 	buckets := st.lay(list, ranks)
 	end := buckets[len(buckets)-1].to
 	if st.s.distributed {
@@ -154,6 +170,16 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 			}
 		}
 	}
+}
+
+// least is what a rank holds at least where gradients and parameters are divided too.
+func (st *states) least(list []*parameter, ranks int64) {
+	n := int64(0)
+	for _, p := range list {
+		n += p.elements / ranks
+	}
+	st.m.GradientBuffer(st.s.gradients, max(1, n))
+	st.pieces = append(st.pieces, piece{max(1, n)})
 }
 
 // masters are copies in the optimizer's format of what the rank updates.

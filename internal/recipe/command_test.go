@@ -126,6 +126,7 @@ func TestMegatronSurroundings(t *testing.T) {
 		{"env CUBLAS_WORKSPACE_CONFIG=:4096:8 torchrun --nproc_per_node 8 pretrain_gpt.py", 32 << 20, ""},
 		{"CUBLAS_WORKSPACE_CONFIG=large torchrun --nproc_per_node 8 pretrain_gpt.py", 0, "CUBLAS_WORKSPACE_CONFIG"},
 		{"torchrun --nproc_per_node 8 pretrain_bert.py", 0, "pretrain_bert.py: it builds another model"},
+		{"torchrun --nproc_per_node 8 pretrain_t5.py --encoder-num-layers 4 --decoder-num-layers 2", 0, "pretrain_t5.py: it builds another model"},
 	} {
 		r, err := Parse(strings.Fields(c.command+rest), published(nil))
 		if err != nil {
@@ -134,6 +135,23 @@ func TestMegatronSurroundings(t *testing.T) {
 		open := strings.Join(r.Workload.Open, "; ")
 		if r.Workload.Training.Megatron.CublasWorkspace != c.workspace || !strings.Contains(open, c.open) || (open == "") != (c.open == "") {
 			t.Errorf("%s: %d, %q", c.command, r.Workload.Training.Megatron.CublasWorkspace, open)
+		}
+	}
+}
+
+// Of another script's model the arguments say what is counted, whatever they lack.
+func TestOtherScripts(t *testing.T) {
+	for command, want := range map[string]string{
+		"pretrain_bert.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-file bert-large-cased-vocab.txt":                             "bert 4 28996",
+		"pretrain_t5.py --encoder-num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-file bert-large-cased-vocab.txt --vocab-extra-ids 100": "t5  29096",
+		"pretrain_mamba.py --hidden-size 512 --pipeline-model-parallel-size 2 --hybrid-layer-pattern M-M*-":                                             "mamba 2 ",
+	} {
+		r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 "+command+" --seq-length 1024 --micro-batch-size 4 --bf16"), published(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join([]string{r.Arguments["builds"], r.Arguments["num-layers"], r.Arguments["vocab-size"]}, " "); got != want || r.Config != nil {
+			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }

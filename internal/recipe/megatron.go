@@ -32,6 +32,10 @@ func (p *plan) megatron() {
 	if p.yes("distributed_optimizer") {
 		t.Sharding.Kind = workload.Distributed
 	}
+	if p.yes("megatron_fsdp") {
+		t.Sharding.Kind = workload.FSDP2
+		p.open(p.where("megatron_fsdp"), "parameters are divided too")
+	}
 	if p.said("overlap") {
 		on := p.yes("overlap")
 		t.Sharding.Overlap = &on
@@ -43,25 +47,39 @@ func (p *plan) megatron() {
 		p.workload.Features = append(p.workload.Features, workload.FP8Compute)
 	}
 	t.Megatron = p.megatronSettings()
-	if p.recipe.Config = p.megatronConfig(); p.recipe.Config == nil {
+	if p.builds == "" {
+		p.recipe.Config = p.megatronConfig()
+	}
+	if p.recipe.Config == nil {
 		p.recipe.Arguments = p.megatronArguments()
 	}
+}
+
+// wordPieces are the entries of the vocabularies that BERT's scripts are given as a
+// file, by its name (https://huggingface.co/google-bert).
+func wordPieces(file string) int64 {
+	switch name := strings.ToLower(file); {
+	case strings.Contains(name, "uncased"):
+		return 30522
+	case strings.Contains(name, "cased"):
+		return 28996
+	}
+	return 0
 }
 
 // megatronArguments are the arguments of a model that no class of Hugging Face's has;
 // nil where the least is not said.
 func (p *plan) megatronArguments() map[string]string {
-	for _, f := range []field{"layers", "hidden", "heads"} {
-		if p.number(f) <= 0 {
-			return nil
-		}
+	if p.builds == "" && min(p.number("layers"), p.number("hidden"), p.number("heads")) <= 0 {
+		return nil
 	}
-	a := map[string]string{"max-position-embeddings": fmt.Sprint(max(1, p.number("context")))}
+	a := map[string]string{"builds": p.builds, "max-position-embeddings": fmt.Sprint(max(1, p.number("context")))}
 	for name, f := range map[string]field{
 		"num-layers": "layers", "hidden-size": "hidden", "ffn-hidden-size": "feed_forward", "num-attention-heads": "heads", "num-query-groups": "key_value_heads",
 		"kv-channels": "head_size", "vocab-size": "vocabulary", "num-experts": "experts", "moe-router-topk": "active_experts", "moe-ffn-hidden-size": "expert_feed_forward",
 		"moe-shared-expert-intermediate-size": "shared_feed_forward", "q-lora-rank": "query_rank", "kv-lora-rank": "latent_rank", "qk-pos-emb-head-dim": "head_rope",
 		"qk-head-dim": "head_nope", "v-head-dim": "head_value",
+		"encoder-num-layers": "encoder_layers", "decoder-num-layers": "decoder_layers",
 	} {
 		if n := p.number(f); n > 0 {
 			a[name] = fmt.Sprint(n)
@@ -80,6 +98,12 @@ func (p *plan) megatronArguments() map[string]string {
 			a[name] = text
 		}
 	}
+	if p.builds != "" && p.number("layers") <= 0 && p.number("encoder_layers") <= 0 {
+		a["num-layers"] = fmt.Sprint(int64(p.workload.Mesh.PipelineParallel) * max(1, p.workload.Training.Schedule.Chunks))
+	}
+	if pieces := wordPieces(p.text("vocabulary_file")); p.builds != "" && p.number("vocabulary") <= 0 && pieces > 0 {
+		a["vocab-size"] = fmt.Sprint(pieces + max(0, p.number("vocabulary_extra")))
+	}
 	return a
 }
 
@@ -89,7 +113,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	m := &workload.Megatron{
 		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
 		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
-		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"),
+		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"), OptimizerInstances: p.number("optimizer_instances"),
 	}
 	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
 		m.HiddenDropout = &no

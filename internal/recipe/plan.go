@@ -35,6 +35,7 @@ type plan struct {
 	folder   string // of the file that is read
 	opened   int
 	software string // that trains; empty while only launchers and shards were read
+	builds   string // what a script of Megatron-LM builds that is no GPT
 	method   string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
 	recipe   Recipe
 	workload workload.Workload

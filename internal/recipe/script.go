@@ -30,7 +30,8 @@ func (c *command) script(words []string) error {
 	base, software := path.Base(name), softwareOf(name, words)
 	if software == "megatron" && strings.HasPrefix(base, "pretrain_") && base != "pretrain_gpt.py" {
 		// BERT has heads and a pooler of its own, T5 two stacks, Mamba other layers.
-		c.plan.open(base, "it builds another model than pretrain_gpt.py, whose arguments are read here")
+		c.plan.open(base, "it builds another model than pretrain_gpt.py, whose layers have a program here")
+		c.plan.builds = strings.TrimSuffix(strings.TrimPrefix(base, "pretrain_"), ".py")
 	}
 	c.methodOf(base)
 	return c.arguments(software, words)

@@ -19,13 +19,7 @@ const gpt2Vocabulary = 50257
 func New(name string, a Arguments) (*model.Model, error) {
 	r := &reader{a: a}
 	b := &builder{
-		r: r, hidden: r.needed("hidden-size"), heads: r.needed("num-attention-heads"),
-		norm: model.LayerNorm, bias: !r.is("disable-bias-linear"), gated: r.is("swiglu"), activation: "gelu",
-	}
-	layers := r.needed("num-layers")
-	if layers > mostLayers {
-		r.fail("num-layers", "a whole number of up to 16,384")
-		layers = 1
+		r: r, norm: model.LayerNorm, bias: !r.is("disable-bias-linear"), gated: r.is("swiglu"), activation: "gelu",
 	}
 	if r.text("normalization", "LayerNorm") == "RMSNorm" {
 		b.norm = model.RMSNorm
@@ -33,20 +27,31 @@ func New(name string, a Arguments) (*model.Model, error) {
 	if b.gated {
 		b.activation = "silu"
 	}
+	b.sizes()
 	b.width = r.count("ffn-hidden-size", 4*b.hidden)
 	if _, has := a["ffn-hidden-size"]; !has && b.gated {
 		b.width = 4 * b.hidden * 2 / 3 / 64 * 64
 	}
 	b.m = &model.Model{
-		Name: name, Architectures: []string{"GPTModel"}, Type: "megatron", Compute: dtype.BF16, FormatOrigin: account.Assumed,
+		Name: name, Type: "megatron", Compute: dtype.BF16, FormatOrigin: account.Assumed,
 		Vocab: r.count("vocab-size", gpt2Vocabulary), MaxPosition: r.count("max-position-embeddings", 0),
 		Sources: []model.Source{{Name: source, Kind: "config"}},
 	}
-	b.build(layers)
+	b.build()
 	if r.err != nil {
 		return nil, fmt.Errorf("the arguments of %s: %w", name, r.err)
 	}
 	return b.m, nil
+}
+
+// layers is how many an argument says.
+func (r *reader) layers(name string) int {
+	n := r.needed(name)
+	if n > mostLayers {
+		r.fail(name, "a whole number of up to 16,384")
+		return 1
+	}
+	return n
 }
 
 // builder makes the tensors of one model.
@@ -58,15 +63,16 @@ type builder struct {
 	norm          model.NormKind
 	bias, gated   bool
 	activation    string
+	stack         string // of the layers that are made
 }
 
 // add makes a tensor; layer is model.NoLayer outside the stack.
 func (b *builder) add(layer int, role model.Role, name string, shape ...int) int {
-	t := model.Tensor{Name: name, Role: role, Stack: 0, Layer: int32(layer), Stored: dtype.BF16, TiedTo: model.NotTied}
+	t := model.Tensor{Name: name, Role: role, Stack: int32(len(b.m.Stacks)), Layer: int32(layer), Stored: dtype.BF16, TiedTo: model.NotTied}
 	if layer < 0 {
 		t.Stack, t.Layer = model.NoLayer, model.NoLayer
 	} else {
-		t.Name = fmt.Sprintf("decoder.layers.%d.%s", layer, name)
+		t.Name = fmt.Sprintf("%s.layers.%d.%s", b.stack, layer, name)
 	}
 	for _, s := range shape {
 		t.Shape = append(t.Shape, int64(s))
@@ -75,9 +81,19 @@ func (b *builder) add(layer int, role model.Role, name string, shape ...int) int
 	return len(b.m.Tensors) - 1
 }
 
-func (b *builder) build(layers int) {
-	embedding := b.add(outside, model.RoleTokenEmbedding, "embedding.word_embeddings.weight", b.m.Vocab, b.hidden)
-	position := b.r.text("position-embedding-type", "learned_absolute")
+// gpt is pretrain_gpt.py's model: one stack of layers over the embeddings.
+func (b *builder) gpt() {
+	b.m.Architectures = []string{"GPTModel"}
+	layers := b.r.layers("num-layers")
+	position, embedding := b.embeddings()
+	b.layers(model.Decoder, "decoder", layers, position)
+	b.end("decoder", embedding)
+}
+
+// embeddings are those of tokens and positions.
+func (b *builder) embeddings() (position string, embedding int) {
+	embedding = b.add(outside, model.RoleTokenEmbedding, "embedding.word_embeddings.weight", b.m.Vocab, b.hidden)
+	position = b.r.text("position-embedding-type", "learned_absolute")
 	switch position {
 	case "learned_absolute":
 		if b.m.MaxPosition == 0 {
@@ -88,7 +104,13 @@ func (b *builder) build(layers int) {
 	default:
 		b.unknown("position-embedding-type", position)
 	}
-	stack := model.Stack{Name: "decoder.layers", Kind: model.Decoder, Width: b.hidden}
+	return position, embedding
+}
+
+// layers is a stack of them.
+func (b *builder) layers(kind model.StackKind, name string, layers int, position string) {
+	b.stack = name
+	stack := model.Stack{Name: name + ".layers", Kind: kind, Width: b.hidden}
 	experts := make([]bool, layers)
 	if b.r.count("num-experts", 0) > 0 {
 		experts = b.r.expertLayers(layers)
@@ -101,6 +123,10 @@ func (b *builder) build(layers int) {
 		} else {
 			l.Mixers = []model.Mixer{b.attention(i, position)}
 		}
+		if b.cross(kind) {
+			l.Norms = append(l.Norms, b.normed(i, "pre_cross_attn_layernorm"))
+			l.Mixers = append(l.Mixers, b.crossed(i))
+		}
 		l.Norms = append(l.Norms, b.normed(i, "pre_mlp_layernorm"))
 		if experts[i] {
 			l.FeedForward = b.experts(i)
@@ -109,11 +135,12 @@ func (b *builder) build(layers int) {
 		}
 		stack.Layers = append(stack.Layers, l)
 	}
-	b.m.Stacks = []model.Stack{stack}
-	b.add(outside, model.RoleFinalNorm, "decoder.final_layernorm.weight", b.hidden)
-	if b.norm == model.LayerNorm {
-		b.add(outside, model.RoleFinalNorm, "decoder.final_layernorm.bias", b.hidden)
-	}
+	b.m.Stacks = append(b.m.Stacks, stack)
+}
+
+// end is the last norm and the output layer.
+func (b *builder) end(name string, embedding int) {
+	b.final(name)
 	head := b.add(outside, model.RoleHead, "output_layer.weight", b.m.Vocab, b.hidden)
 	if !b.r.is("untie-embeddings-and-output-weights") {
 		b.m.Tensors[head].TiedTo = int32(embedding)
@@ -122,6 +149,14 @@ func (b *builder) build(layers int) {
 		if b.r.is(name) && b.r.a[name] != "0" {
 			b.unknown(name, b.r.a[name])
 		}
+	}
+}
+
+// final is the norm behind a stack.
+func (b *builder) final(name string) {
+	b.add(outside, model.RoleFinalNorm, name+".final_layernorm.weight", b.hidden)
+	if b.norm == model.LayerNorm {
+		b.add(outside, model.RoleFinalNorm, name+".final_layernorm.bias", b.hidden)
 	}
 }
 

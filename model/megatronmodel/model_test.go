@@ -47,6 +47,29 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// The models of other scripts: BERT of 24 layers of 1,024 with a vocabulary of 29,056
+// is BERT-large's layers with mcore's ends, T5's decoder attends twice.
+func TestOtherModels(t *testing.T) {
+	const layer, h = 12*1024*1024 + 13*1024, 1024
+	a := Arguments{"builds": "bert", "num-layers": "24", "hidden-size": "1024", "num-attention-heads": "16", "max-position-embeddings": "512", "vocab-size": "29056"}
+	if got, want := total(t, a), int64(24*layer+29056*h+512*h+2*h+2*h+29056+2*(h*h+h)+2*h+2*h+2); got != want {
+		t.Errorf("BERT: %d, want %d", got, want)
+	}
+	a = Arguments{"builds": "t5", "encoder-num-layers": "12", "decoder-num-layers": "12", "hidden-size": "768", "num-attention-heads": "12", "max-position-embeddings": "512", "vocab-size": "29096"}
+	const encoder, cross = 12*768*768 + 13*768, 4*768*768 + 6*768
+	if got, want := total(t, a), int64(24*encoder+12*cross+29096*768+512*768+4*768+29096); got != want {
+		t.Errorf("T5: %d, want %d", got, want)
+	}
+	delete(a, "vocab-size")
+	if m, err := New("test", a); err != nil || m.Vocab != 1 || len(m.Unknown) != 1 || m.Unknown[0].Field != "--vocab-file" {
+		t.Errorf("a vocabulary that nobody says: %v, %v", m, err)
+	}
+	m, err := New("test", Arguments{"builds": "mamba", "num-layers": "4"})
+	if err != nil || len(m.Stacks[0].Layers) != 4 || len(m.Unknown) == 0 {
+		t.Errorf("a script that nobody knows: %v, %v", m, err)
+	}
+}
+
 // The first of so many layers are dense where a frequency says so.
 func TestFrequency(t *testing.T) {
 	for text, want := range map[string]string{"1": "1111", "2": "1010", "[0]*1+[1]*3": "0111", "([0]*2+[1]*2)": "0011", "[0,1]*2": "0101"} {
@@ -85,6 +108,8 @@ func TestFaults(t *testing.T) {
 // No arguments panic, or make a model that disagrees with itself.
 func FuzzNew(f *testing.F) {
 	f.Add("hidden-size=512 num-attention-heads=8 num-layers=2 position-embedding-type=rope")
+	f.Add("builds=t5 hidden-size=512 num-attention-heads=8 num-layers=2 vocab-size=128 position-embedding-type=rope")
+	f.Add("builds=bert hidden-size=512 num-attention-heads=8 num-layers=2 max-position-embeddings=64")
 	f.Add("hidden-size=512 num-attention-heads=8 num-layers=4 position-embedding-type=rope num-experts=4 disable-bias-linear moe-layer-freq=[0]*1+[1]*3")
 	f.Fuzz(func(t *testing.T, text string) {
 		a := Arguments{}
@@ -92,7 +117,7 @@ func FuzzNew(f *testing.F) {
 			name, value, _ := strings.Cut(word, "=")
 			a[name] = value
 		}
-		if len(a["num-layers"])+len(a["num-experts"]) > 6 {
+		if len(a["num-layers"])+len(a["num-experts"])+len(a["encoder-num-layers"])+len(a["decoder-num-layers"]) > 6 {
 			return // large models take long to list
 		}
 		m, err := New("fuzz", a)
@@ -100,7 +125,7 @@ func FuzzNew(f *testing.F) {
 			return
 		}
 		for _, x := range m.Tensors {
-			if x.Layer >= 0 && int(x.Layer) >= len(m.Stacks[0].Layers) || x.Role == model.RoleOther {
+			if x.Layer >= 0 && int(x.Layer) >= len(m.Stacks[x.Stack].Layers) || x.Role == model.RoleOther {
 				t.Errorf("%+v", x)
 			}
 		}
