@@ -14,6 +14,19 @@ type Manner struct {
 	Dropout         Dropout
 	Use             string // what the class is for, where it has heads of its own: "ForMaskedLM"
 	Text            TextEncoder
+	Pictures        PictureEncoder
+}
+
+// TimmVision is the type of timm's vision transformers, whose configurations name
+// none of transformers' own.
+const TimmVision = "timm_vit"
+
+// PictureEncoder is how a class of timm reads pictures.
+type PictureEncoder struct {
+	Pool       string  // what the head reads: "token", the class token, or "avg", the mean of the patches
+	PooledNorm bool    // the last norm stands behind that, over one position
+	Apart      bool    // positions are of patches alone, and added before other tokens are put there
+	DropPath   float64 // with which the last layer leaves out what it adds; from 0 in the first it rises evenly
 }
 
 // Axes is the axes of rotary positions: one, or three of time, height and width.

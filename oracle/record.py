@@ -39,8 +39,14 @@ def trl():
     return trl_recipe
 
 
+def timm():
+    import timm_recipe
+
+    return timm_recipe
+
+
 # Software with modules and a loop of its own, by the name that --engine takes.
-RECIPES = {"torchtune": torchtune, "litgpt": litgpt, "torchtitan": torchtitan, "trl": trl}
+RECIPES = {"torchtune": torchtune, "litgpt": litgpt, "torchtitan": torchtitan, "trl": trl, "timm": timm}
 
 
 def arguments(words):

@@ -36,6 +36,8 @@ type Sharding struct {
 	Overlap *bool
 	// Offload is what lives in main memory between its uses.
 	Offload []OffloadedState
+	// Release is that of the software that divides, as "0.14"; "" for the newest.
+	Release string
 }
 
 // ShardingKind names the software's way to divide.
@@ -138,6 +140,7 @@ type shardingYAML struct {
 	MostLive      whole    `yaml:"most_live"`
 	Overlap       *bool    `yaml:"overlap"`
 	Offload       []string `yaml:"offload"`
+	Release       string   `yaml:"release"`
 }
 
 type scheduleYAML struct {
@@ -159,7 +162,7 @@ func (c *checker) sharding(d shardingYAML) *Sharding {
 		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, 0), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, 0),
 		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap,
 		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, 0), Persistence: c.atLeast(field+"persistence", d.Persistence, 0),
-		MostLive: c.atLeast(field+"most_live", d.MostLive, 0),
+		MostLive: c.atLeast(field+"most_live", d.MostLive, 0), Release: d.Release,
 	}
 	if d.BucketBytes != "" {
 		s.BucketBytes = c.bytes(field+"bucket_bytes", d.BucketBytes)

@@ -80,7 +80,7 @@ func (j *job) program() error {
 		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(),
 		Software: own, Release: release, Loss: j.loss(), Objective: j.objective(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
-		Reentrant: j.earlier(), // what gradient_checkpointing_enable chose before release 5
+		Reentrant: own.Reentrant(release),
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && recomputes && own == modules.Transformers,

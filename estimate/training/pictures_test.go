@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"floodmark/account"
+	"floodmark/model"
 	"floodmark/model/load"
 	"floodmark/workload"
 )
@@ -69,6 +70,45 @@ func TestWordsAloneBesideATower(t *testing.T) {
 	for images, want := range map[int64]string{-1: "does not say how many (images; 0 for none)", 2: "images beside a decoder is not modelled"} {
 		if f := run(images).Phases[1].Peak(account.Allocated).Figure; f.Known() || !strings.Contains(f.Reason(), want) {
 			t.Errorf("%d images: known %v because %q, want %q", images, f.Known(), f.Reason(), want)
+		}
+	}
+}
+
+// timm's vision transformers run timm's own modules, which run no other model; a release
+// before 1.0.13 checkpoints in PyTorch's older way.
+func TestTimm(t *testing.T) {
+	own, err := load.Open("../../testdata/eager/timm-dinov2-1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := load.Open("../../testdata/eager/dinov2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak := func(m *model.Model, resolution int64, e workload.Engine) account.Figure {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Inputs[0].Dimensions = map[workload.Dimension]int64{workload.MicroBatch: 64, workload.Resolution: resolution}
+		w.Engine, w.Training.Checkpointing.Kind = e, workload.FullCheckpointing
+		return accountOf(t, m, w).Phases[3].Peak(account.Allocated).Figure
+	}
+	timm := func(version string) workload.Engine { return workload.Engine{Name: "timm", Version: version} }
+	older, known := peak(own, 112, timm("1.0.12")).Need()
+	newer, also := peak(own, 112, timm("1.0.13")).Need()
+	if !known || !also || older == newer {
+		t.Errorf("backward takes %d bytes before 1.0.13, and %d since", older, newer)
+	}
+	for _, c := range []struct {
+		m          *model.Model
+		resolution int64
+		engine     workload.Engine
+		want       string
+	}{
+		{own, 112, workload.Engine{}, "the modules of timm's models are timm's own"},
+		{other, 224, timm("1.0.9"), "timm builds models of its own"},
+		{own, 112, timm("0.6.13"), "from 0.9 on"},
+	} {
+		if f := peak(c.m, c.resolution, c.engine); f.Known() || !strings.Contains(f.Reason(), c.want) {
+			t.Errorf("%v: %v because %q, want %q", c.engine, f.Known(), f.Reason(), c.want)
 		}
 	}
 }

@@ -172,6 +172,26 @@ func TestOffloadedStates(t *testing.T) {
 	}
 }
 
+// Releases 0.14.1 to 0.16 of DeepSpeed bring what was updated in main memory back in
+// 32 bits.
+func TestOffloadedPartReturnsWide(t *testing.T) {
+	m := llama(t)
+	peak := func(release string) int64 {
+		a := accountOf(t, m, sharded(t, mixed, workload.Sharding{Kind: workload.ZeRO2, Offload: []workload.OffloadedState{workload.OffloadOptimizer}, Release: release}, 1))
+		return phase(t, a, account.PhaseOptimizerStep, 2).Peak(account.Requested).Figure.Low()
+	}
+	narrow := peak("0.14.0")
+	for release, wide := range map[string]bool{"": false, "0.14.4": true, "0.15.1": true, "0.16.9": true, "0.17.0": false} {
+		want := narrow
+		if wide {
+			want += 4 * parameters
+		}
+		if got := peak(release); got != want {
+			t.Errorf("%q: a step peaks at %d bytes, want %d", release, got, want)
+		}
+	}
+}
+
 // Parameters of 32 bits that are gathered in bfloat16, as torchtitan trains: the
 // parts stay wide.
 func TestGatheredInAnotherFormat(t *testing.T) {

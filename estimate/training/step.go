@@ -7,6 +7,7 @@ import (
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
+	"floodmark/estimate/eager/modules"
 	"floodmark/estimate/outside"
 	"floodmark/model"
 	"floodmark/workload"
@@ -338,6 +339,9 @@ func (j *job) notes() {
 	}
 	if j.ops != nil && j.ops.batch.Mask.Defined() {
 		j.warn("mask_assumed", "it is assumed that each batch comes with its mask of padding, as collators make it, in which nothing is padded: without one, transformers 4.53 to 4.57 make a mask of all pairs of positions")
+	}
+	if own, _ := j.software(); own == modules.Timm && j.ops != nil {
+		j.warn("criterion_assumed", "a cross entropy with one label a picture is assumed: pictures that are mixed with soft labels, and a second model whose weights are averaged (mixup, model_ema), come on top")
 	}
 	if j.gathers() {
 		j.warn("loaded_in_parts", "it is assumed that no rank holds the whole model while it is loaded: it is made without bytes or in main memory, and divided part by part")

@@ -380,7 +380,7 @@ func (m *Machine) liesByPosition(x *impl) bool {
 func (m *Machine) mathAttention(a Attention, q, k, v, mask *impl) *impl {
 	origin := q.dtype
 	x, y, z := retain(q), retain(k), retain(v)
-	if m.release.widensMathAttention() && !m.device.CPU && itemSize(origin) == 2 {
+	if m.release.widensMathAttention() && itemSize(origin) == 2 {
 		m.drop(x, y, z)
 		x, y, z = m.toCopy(q, dtype.F32), m.toCopy(k, dtype.F32), m.toCopy(v, dtype.F32)
 	}

@@ -9,11 +9,11 @@ import (
 
 // Spellings of the probabilities of dropout, over all families.
 const (
-	keyDropEmbedding   = "embd_pdrop|embd_dropout|embedding_dropout|embedding_dropout_prob|hidden_dropout_prob"
-	keyDropResidual    = "resid_pdrop|residual_dropout|resid_dropout|hidden_dropout|hidden_dropout_prob|dropout|dropout_rate"
-	keyDropAttention   = "attn_pdrop|attention_dropout|attn_dropout|attention_probs_dropout_prob"
+	keyDropEmbedding   = "embd_pdrop|embd_dropout|embedding_dropout|embedding_dropout_prob|hidden_dropout_prob|pos_drop_rate"
+	keyDropResidual    = "resid_pdrop|residual_dropout|resid_dropout|hidden_dropout|hidden_dropout_prob|dropout|dropout_rate|proj_drop_rate"
+	keyDropAttention   = "attn_pdrop|attention_dropout|attn_dropout|attention_probs_dropout_prob|attn_drop_rate"
 	keyDropFeedForward = "activation_dropout|ffn_dropout"
-	keyDropHead        = "classifier_dropout|seq_classif_dropout|hidden_dropout_prob"
+	keyDropHead        = "classifier_dropout|seq_classif_dropout|hidden_dropout_prob|drop_rate"
 )
 
 // manner is what the class of a stack does around its tensors.

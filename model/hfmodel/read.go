@@ -33,7 +33,11 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 	if class := s.text("_class_name"); len(b.model.Architectures) == 0 && class != "" {
 		b.model.Architectures = []string{class} // diffusers' word for it
 	}
-	b.build(s)
+	if isTimm(root) {
+		b.timm(s)
+	} else {
+		b.build(s)
+	}
 	if len(b.drafts) > 0 {
 		sch, err := b.scheme(s, extra)
 		if err != nil {
@@ -43,7 +47,9 @@ func Read(src source.Source, extra ...source.Source) (*model.Model, error) {
 			b.quantise(sch)
 		}
 	}
-	b.leftOver(s)
+	if !isTimm(root) {
+		b.leftOver(s)
+	}
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -66,7 +72,7 @@ func isConfiguration(s section) bool {
 			return true
 		}
 	}
-	return s.has(keyHidden) && s.has(keyLayers)
+	return s.has(keyHidden) && s.has(keyLayers) || isTimm(s.object)
 }
 
 func (b *builder) build(s section) {

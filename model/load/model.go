@@ -26,7 +26,8 @@ type Options struct {
 // org/name:Q4_K_M; a name of the catalogue, as "llama-3.1-8b".
 //
 // A repository that the hub does not give, but that the catalogue has, is read
-// from there, with a warning.
+// from there, with a warning; one of timm's vision transformers, as
+// "timm/vit_base_patch16_224", from what timm's function of that name builds.
 func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return fromPath(ctx, name)
@@ -39,6 +40,10 @@ func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
 	if err == nil || ctx.Err() != nil {
 		return m, err
 	}
+	if m, is := fromTimm(repository.Repository()); is {
+		m.Warnings = append(m.Warnings, warning("timm_instead_of_hub", "the sizes are those that timm gives this name, and 1,000 classes are assumed; a config.json beside the weights says their own: %v", err))
+		return m, nil
+	}
 	entry, known, _ := catalogue.Find(repository.Repository())
 	if !known || !strings.EqualFold(entry.ID, repository.Repository()) {
 		return nil, noPath(err)
@@ -49,6 +54,26 @@ func Model(ctx context.Context, name string, o Options) (*model.Model, error) {
 	}
 	m.Warnings = append(m.Warnings, warning("catalogue_instead_of_hub", "the sizes are those of the catalogue: %v", err))
 	return m, nil
+}
+
+// timmOwner is whose repositories timm's weights are.
+const timmOwner = "timm/"
+
+// fromTimm is a vision transformer that timm has a function for. What stands behind
+// a dot names the weights, not the model.
+func fromTimm(repository string) (*model.Model, bool) {
+	name, is := strings.CutPrefix(repository, timmOwner)
+	function, _, _ := strings.Cut(name, ".")
+	if !is || !hfmodel.TimmKnown(function) {
+		return nil, false
+	}
+	m, err := hfmodel.Read(source.Bytes(repository, []byte(`{"architecture": "`+function+`", "num_classes": 1000}`)))
+	if err != nil {
+		return nil, false
+	}
+	m.Name = repository
+	m.Sources = []model.Source{{Name: "https://github.com/huggingface/pytorch-image-models/blob/v1.0.31/timm/models/vision_transformer.py", Kind: catalogueKind}}
+	return m, true
 }
 
 // noPath adds to the hint of an error about a repository that its name may have

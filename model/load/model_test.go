@@ -59,6 +59,7 @@ func TestModel(t *testing.T) {
 		{"https://huggingface.co/org/model", "org/model", 4 * llamaParameters, nil},
 		{"llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", 16_060_522_496, nil},
 		{"meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.2-1B", 2_471_628_800, []string{"catalogue_instead_of_hub"}},
+		{"timm/vit_base_patch16_224.augreg_in21k", "timm/vit_base_patch16_224.augreg_in21k", 4 * 86_567_656, []string{"timm_instead_of_hub"}},
 	} {
 		m, err := load.Model(context.Background(), c.name, load.Options{Hub: settings})
 		if err != nil {

@@ -27,6 +27,8 @@ func (n *Net) Loss(b Batch) torch.Tensor {
 		return n.litgptLoss(b)
 	case TorchTitan:
 		return n.titanLoss(b)
+	case Timm:
+		return n.timmLoss(b)
 	}
 	if n.o.Objective != nil {
 		return n.preferenceLoss(b)
@@ -68,6 +70,9 @@ func (n *Net) Logits(b Batch) torch.Tensor {
 		return n.titanLogits(b)
 	case LitGPT: // validate cuts nothing
 		return n.converted(n.litgptLogits(b, b.IDs.Size(1)))[0]
+	}
+	if n.o.Software == Timm {
+		return n.timmLogits(b)
 	}
 	logits, _ := n.run(b)
 	return logits

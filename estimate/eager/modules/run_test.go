@@ -158,7 +158,7 @@ func simulateWith(t testing.TB, r recorded, source *model.Model, o modules.Optio
 func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 	batch, length := r.number(0), r.number(1)
 	if length == 0 { // pictures
-		b := modules.Batch{Pixels: n.Pixels(dtype.F32, batch, 224)}
+		b := modules.Batch{Pixels: n.Pixels(formats[r.option("dtype")], batch, n.Resolution())}
 		if r.option("operation") != "evaluation" {
 			b.Labels = m.Input(dtype.I64, batch)
 		}

@@ -34,6 +34,15 @@ func TestRecordedSabotage(t *testing.T) {
 		})},
 		{"a layer, beside a tower", "qwen2_vl", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 		{"a layer, of torchtune", "torchtune-tied-0.5", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
+		{"what its layers are scaled by, of timm", "timm-dinov2-1.0", func(m *model.Model) {
+			for i := range m.Tensors {
+				if m.Tensors[i].Role == model.RoleLayerScale {
+					m.Tensors[i].Role = model.RoleOther
+				}
+			}
+		}},
+		{"dropout, of timm", "timm-dropped-0.9", func(m *model.Model) { m.Stacks[0].Manner.Dropout = model.Dropout{} }},
+		{"a layer, of timm", "timm-pooled-0.9", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 	} {
 		var s score
 		for _, r := range readRecordings(t, c.family) {

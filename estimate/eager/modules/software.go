@@ -17,10 +17,11 @@ const (
 	Torchtune    Software = "torchtune"
 	LitGPT       Software = "litgpt"
 	TorchTitan   Software = "torchtitan"
+	Timm         Software = "timm"
 )
 
 // Own lists the software that has modules of its own.
-func Own() []Software { return []Software{Torchtune, LitGPT, TorchTitan} }
+func Own() []Software { return []Software{Torchtune, LitGPT, TorchTitan, Timm} }
 
 // Torch is the release of PyTorch that a release of the software was made for, the
 // latest stable one of its day; the newest for transformers
@@ -65,9 +66,10 @@ func (s Software) Loss(r Release) Loss {
 
 // Release is a release of that software; the zero one is the newest. A build
 // between two releases has the day it was made, as "0.5.0.dev20241118" says it.
-type Release struct{ Major, Minor, Day int }
+type Release struct{ Major, Minor, Patch, Day int }
 
-// ParseRelease reads the first two numbers of a version and its day.
+// ParseRelease reads the numbers of a version, the third where it is one, and its
+// day.
 func ParseRelease(version string) (Release, error) {
 	if version == "" {
 		return Release{}, nil
@@ -77,6 +79,10 @@ func ParseRelease(version string) (Release, error) {
 	parts := strings.SplitN(version, ".", 3)
 	if r.Major, err = strconv.Atoi(parts[0]); len(parts) > 1 {
 		r.Minor, err2 = strconv.Atoi(parts[1])
+	}
+	if len(parts) > 2 {
+		patch, _, _ := strings.Cut(parts[2], ".")
+		r.Patch, _ = strconv.Atoi(patch)
 	}
 	if _, day, dev := strings.Cut(version, ".dev"); dev {
 		r.Day, err3 = strconv.Atoi(day)

@@ -6,6 +6,25 @@ import (
 	"floodmark/model"
 )
 
+// softwareLacks is what of the model the software with modules of its own does not
+// build of them.
+func (n *Net) softwareLacks() string {
+	switch n.o.Software {
+	case LitGPT:
+		return n.litgptLacks()
+	case Timm:
+		return n.timmLacks()
+	case TorchTitan:
+		return n.titanLacks()
+	case Torchtune:
+		return n.torchtuneLacks()
+	}
+	if n.model.Type == model.TimmVision {
+		return "the modules of timm's models are timm's own: say so of the software (engine timm)"
+	}
+	return ""
+}
+
 // Unsupported is why the model has no program here, or "".
 func (n *Net) Unsupported() string {
 	if n.why != "" {
@@ -14,20 +33,8 @@ func (n *Net) Unsupported() string {
 	if len(n.stacks) == 0 {
 		return "the model describes no layers"
 	}
-	if n.o.Software == LitGPT {
-		if why := n.litgptLacks(); why != "" {
-			return why
-		}
-	}
-	if n.o.Software == TorchTitan {
-		if why := n.titanLacks(); why != "" {
-			return why
-		}
-	}
-	if n.o.Software == Torchtune {
-		if why := n.torchtuneLacks(); why != "" {
-			return why
-		}
+	if why := n.softwareLacks(); why != "" {
+		return why
 	}
 	if n.o.Objective != nil {
 		if why := n.objectiveLacks(); why != "" {
@@ -48,7 +55,7 @@ func (n *Net) Unsupported() string {
 		return why
 	}
 	switch {
-	case n.relative(), n.vision():
+	case n.relative(), n.vision(), n.o.Software == Timm:
 	case n.encodesText():
 		if why := n.lacksEncoding(); why != "" {
 			return why

@@ -79,23 +79,52 @@ func (n *Net) patches(s stack, pixels torch.Tensor) torch.Tensor {
 }
 
 // Resolution is the side of the pictures that a tower's positions are for, in
-// pixels: a class token, and a patch for each place of a square.
+// pixels: a class token and registers, unless they have none, and a patch for each
+// place of a square.
 func (n *Net) Resolution() int64 {
 	table := n.outside.one(model.RolePositionEmbedding)
-	if !table.Defined() || table.Dims() != 3 {
+	weight, _ := n.patchKernel()
+	if !table.Defined() || table.Dims() != 3 || !weight.Defined() {
 		return 0
 	}
-	patches := table.Size(1) - 1
+	patches := table.Size(1)
+	if !n.manner().Pictures.Apart {
+		for _, t := range n.prefixTokens() {
+			patches -= t.Size(1)
+		}
+	}
 	side := int64(math.Sqrt(float64(patches)))
 	if side*side != patches {
 		return 0
 	}
-	return side * n.outside.at(model.RolePatchEmbedding, 0).weight.Size(-1)
+	return side * weight.Size(-1)
+}
+
+// patchKernel is the convolution over patches, and its bias where it has one.
+func (n *Net) patchKernel() (weight, bias torch.Tensor) {
+	for i, l := range n.outside[model.RolePatchEmbedding] {
+		if l.weight.Dims() == 4 {
+			return l.weight, n.outside.at(model.RolePatchEmbedding, i+1).weight
+		}
+	}
+	return weight, bias
+}
+
+// prefixTokens is the tokens that stand before the patches: of the class, and
+// registers.
+func (n *Net) prefixTokens() (tokens []torch.Tensor) {
+	for _, l := range n.outside[model.RolePatchEmbedding] {
+		if l.weight.Dims() == 3 {
+			tokens = append(tokens, l.weight)
+		}
+	}
+	return tokens
 }
 
 // pixelsOf is the shape of a batch of pictures.
 func (n *Net) pixelsOf(batch, side int64) []int64 {
-	return []int64{batch, n.outside.at(model.RolePatchEmbedding, 0).weight.Size(1), side, side}
+	weight, _ := n.patchKernel()
+	return []int64{batch, weight.Size(1), side, side}
 }
 
 // Pixels makes a batch of square pictures.
