@@ -243,6 +243,31 @@ func TestTrainingArgumentsAsJSON(t *testing.T) {
 	}
 }
 
+// fsdp_config names a file of its own keys, or is an object of JSON, on the command line
+// and in a file.
+func TestFSDPConfigAsAFile(t *testing.T) {
+	written := map[string]string{
+		"fsdp.json": `{"version": 2, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}`,
+		"args.yaml": "model_name_or_path: m\noutput_dir: o\nper_device_train_batch_size: 2\nfsdp: full_shard auto_wrap\nfsdp_config: fsdp.json\n",
+	}
+	for _, command := range []string{
+		"torchrun --nproc_per_node 2 run.py --model_name_or_path m --per_device_train_batch_size 2 --fsdp full_shard --fsdp_config fsdp.json",
+		`torchrun --nproc_per_node 2 run.py --model_name_or_path m --per_device_train_batch_size 2 --fsdp full_shard --fsdp_config {"fsdp_version":2}`,
+		"torchrun --nproc_per_node 2 run.py args.yaml",
+	} {
+		r, err := Parse(strings.Fields(command), published(written))
+		if err != nil {
+			t.Fatal(command, err)
+		}
+		if s := r.Workload.Training.Sharding; s == nil || s.Kind != workload.FSDP2 || len(r.Workload.Open) > 0 {
+			t.Errorf("%s: %+v %v %v", command, s, r.Warnings, r.Workload.Open)
+		}
+	}
+	if _, err := Parse(strings.Fields("torchrun run.py --model_name_or_path m --fsdp full_shard --fsdp_config lost.json"), published(written)); err == nil || !strings.Contains(err.Error(), "lost.json") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
 // No command and no file makes the reader fail otherwise than by an error.
 func FuzzParse(f *testing.F) {
 	f.Add("accelerate launch --config_file a.yaml --num_processes 4 train.py --bf16 --deepspeed a.yaml", "zero_optimization: {stage: 3}\n")

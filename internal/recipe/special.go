@@ -195,14 +195,40 @@ func (p *plan) sharded(kind string, s setting) {
 	p.set("sharding", s)
 }
 
+// fsdpFile reads the file that --fsdp_config names, whose keys are those of the setting,
+// or the same as text: an object of JSON.
+func (p *plan) fsdpFile(s setting) {
+	name, is := s.value.(string)
+	if !is || name == "" {
+		return
+	}
+	tree, err := map[string]any(nil), error(nil)
+	if strings.HasPrefix(strings.TrimSpace(name), "{") {
+		tree, err = decode(s.where(), []byte(name))
+	} else {
+		name = p.beside(name)
+		tree, err = p.read(name)
+	}
+	if err != nil {
+		if p.err == nil {
+			p.err = fmt.Errorf("%s names it: %w", s.where(), err)
+		}
+		return
+	}
+	for _, set := range flatten(tree) {
+		set.strength = min(s.strength, inFile)
+		if set.file = name; strings.HasPrefix(name, "{") {
+			set.file, set.written = s.file, s.written
+		}
+		p.fsdpKey(set.key, set)
+	}
+}
+
 // fsdpKey reads one key of fsdp_config, which the Trainer writes with and without
 // fsdp_ in front.
 func (p *plan) fsdpKey(key string, s setting) {
 	if key == "" {
-		if name, is := s.value.(string); is && name != "" {
-			p.warn("file_not_read", s.where()+" names a file, which is not read")
-			p.open(s.where(), "what that file says is not known")
-		}
+		p.fsdpFile(s)
 		return
 	}
 	t, err := p.table("accelerate")
