@@ -138,7 +138,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		Packed:        d.Packed,
 		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
 		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager", "flash_attention_2"}),
-		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice}),
+		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice, ResumeWhole}),
 	}
 	if d.DropOutputs && !d.KeepOutputs {
 		c.wrong("training.drop_outputs", "ends a name that the loop does not have; add keep_outputs: true")

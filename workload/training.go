@@ -220,6 +220,9 @@ type ResumeFrom string
 const (
 	ResumeOnHost   ResumeFrom = "host"
 	ResumeOnDevice ResumeFrom = "device"
+	// ResumeWhole is a checkpoint that is read onto the device with its weights too,
+	// as torch.load with map_location has it, beside the model that they are for.
+	ResumeWhole ResumeFrom = "whole"
 )
 
 // Optimizer is what updates the parameters.

@@ -177,6 +177,29 @@ func secondStep(t *testing.T, m *model.Model, kind workload.ShardingKind) map[ac
 // phasesOfSecondStep is what a workload does in its second step, on the first rank.
 func phasesOfSecondStep(t *testing.T, m *model.Model, w workload.Workload) map[account.PhaseID]account.Phase {
 	t.Helper()
+	phases := map[account.PhaseID]account.Phase{}
+	for _, phase := range phasesOf(t, m, w) {
+		if phase.Step == 2 {
+			phases[phase.ID] = phase
+		}
+	}
+	return phases
+}
+
+// phaseOf is the last phase of a kind.
+func phaseOf(t *testing.T, m *model.Model, w workload.Workload, id account.PhaseID) (found account.Phase) {
+	t.Helper()
+	for _, phase := range phasesOf(t, m, w) {
+		if phase.ID == id {
+			found = phase
+		}
+	}
+	return found
+}
+
+// phasesOf is the phases of a workload on the first rank, on a CPU.
+func phasesOf(t *testing.T, m *model.Model, w workload.Workload) []account.Phase {
+	t.Helper()
 	plans, err := parallel.Plan(m, w.Mesh)
 	if err != nil {
 		t.Fatal(err)
@@ -185,11 +208,5 @@ func phasesOfSecondStep(t *testing.T, m *model.Model, w workload.Workload) map[a
 	if err != nil {
 		t.Fatal(err)
 	}
-	phases := map[account.PhaseID]account.Phase{}
-	for _, phase := range r.Timeline.Account().Phases {
-		if phase.Step == 2 {
-			phases[phase.ID] = phase
-		}
-	}
-	return phases
+	return r.Timeline.Account().Phases
 }

@@ -49,7 +49,7 @@ func (o *trainOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.evalSteps, "eval-accumulation-steps", "`batches` after which predictions move to main memory")
 	textFlag(f, &o.logits, "eval-logits", "element `format` of the predictions that are kept")
 	textFlag(f, &o.saveAs, "save-copy", "`format` of a full copy of the parameters that a checkpoint gathers on the device")
-	textFlag(f, &o.resume, "resume", "where a checkpoint's optimizer states are read to first: `host` or device")
+	textFlag(f, &o.resume, "resume", "where a checkpoint's optimizer states are read to first: `host`, device, or whole for one whose weights are read there too")
 	o.sharding.addFlags(f)
 	textsFlag(f, &o.phases, "phase", "a `phase` that the job has beside its steps: evaluation, generate, save, merge, export, resume; may be given several times")
 }
@@ -217,10 +217,10 @@ func (o *trainOptions) around(w *workload.Workload, t *workload.Train) error {
 	}
 	switch r := workload.ResumeFrom(o.resume); r {
 	case "":
-	case workload.ResumeOnHost, workload.ResumeOnDevice:
+	case workload.ResumeOnHost, workload.ResumeOnDevice, workload.ResumeWhole:
 		t.Resume = r
 	default:
-		return &usageError{err: fmt.Errorf("--resume: %q is not host or device", o.resume)}
+		return &usageError{err: fmt.Errorf("--resume: %q is not host, device or whole", o.resume)}
 	}
 	for _, name := range o.phases {
 		switch p := account.PhaseID(name); p {

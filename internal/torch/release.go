@@ -79,6 +79,10 @@ func (m *Machine) CopiesWhereReduced() bool { return m.release.before(2, 5) }
 // (https://github.com/pytorch/pytorch/pull/154704, and 155319).
 func (m *Machine) ReshardsRoot() bool { return !m.release.before(2, 8) }
 
+// CopiesLoadedState reports releases whose optimizers copy a state that is loaded before
+// they take it over (torch/optim/optimizer.py, load_state_dict).
+func (m *Machine) CopiesLoadedState() bool { return m.release.before(2, 1) }
+
 // keepsRandomState: flash attention keeps its random state on the device.
 func (r Release) keepsRandomState() bool { return !r.before(2, 7) }
 
