@@ -25,7 +25,7 @@ func TestLogProbabilities(t *testing.T) {
 	m.Vocab = 248_320
 	for chunk, want := range map[int64]int64{0: 11_522_048_000, 1024: 1_017_118_720, 20_000: 11_522_048_000} {
 		w := scoring(chunk)
-		w.Engine.Name = "litgpt" // whose modules have no program
+		w.Engine.Name = "autogptq" // whose modules have no program
 		a := accountOf(t, &m, w)
 		p := phase(t, a, account.PhaseEvaluation, 0)
 		if got := held(a, p, account.TermLogits); got.Low() != want || got.Known() {
