@@ -23,18 +23,18 @@ import (
 
 // budgets is what each rank may use: what is free on its device where that was
 // declared, else the whole of the card.
-func (r Request) budgets(accounts []account.Account) map[int]fit.Budget {
-	budgets := map[int]fit.Budget{}
-	var whole fit.Budget
+func (r Request) budgets(accounts []account.Account) fit.Budgets {
+	budgets := fit.Budgets{}
 	if r.Card != nil {
-		whole = budget(*r.Card, r.Platform)
+		budgets[fit.EveryRank] = budget(*r.Card, r.Platform)
+	}
+	if len(r.Free) == 0 {
+		return budgets
 	}
 	for _, a := range accounts {
 		for _, rank := range a.Ranks {
 			if free, ok := r.freeOn(rank); ok {
 				budgets[rank] = freeBudget(r.Card, rank, free)
-			} else if r.Card != nil {
-				budgets[rank] = whole
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func freeBudget(c *device.Card, index int, free account.Figure) fit.Budget {
 
 // judge is the verdict over accounts: the rules of the software, then the bytes.
 // Loading alone proves no fit.
-func (p *Prediction) judge(card *device.Card, accounts []account.Account, budgets map[int]fit.Budget) fit.Verdict {
+func (p *Prediction) judge(card *device.Card, accounts []account.Account, budgets fit.Budgets) fit.Verdict {
 	v := fit.Decide(fit.Calculated, accounts, budgets)
 	if v.Value == fit.Fits && p.Request.Workload.Operation == workload.Load {
 		v.Value = fit.CannotTell

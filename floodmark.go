@@ -61,10 +61,10 @@ type Prediction struct {
 	Request  Request
 	Engine   estimate.Engine
 	Capacity *estimate.Capacity
-	Budgets  map[int]fit.Budget // by rank; empty without a card
-	Verdict  *fit.Verdict       // nil without a card; that of main memory where it is the worse one
-	Host     *fit.Verdict       // of main memory; nil where the workload puts nothing there or declares none
-	Starts   *fit.Verdict       // of an engine that starts before it works: its start alone
+	Budgets  fit.Budgets  // empty without a card
+	Verdict  *fit.Verdict // nil without a card; that of main memory where it is the worse one
+	Host     *fit.Verdict // of main memory; nil where the workload puts nothing there or declares none
+	Starts   *fit.Verdict // of an engine that starts before it works: its start alone
 
 	plans    []parallel.RankPlan
 	shares   []*estimate.Share // one a class of ranks; nil for engines that take no share

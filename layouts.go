@@ -119,7 +119,8 @@ func solveLayout(ctx context.Context, r SolveRequest) (*Solved, error) {
 // whatever the layout. What ranks tell each other depends on the layout.
 func hopeless(p *Prediction) bool {
 	v := p.Verdict
-	capacity := p.Budgets[v.Rank].Capacity
+	budget, _ := p.Budgets.Of(v.Rank)
+	capacity := budget.Capacity
 	need := processIn(p.Accounts()[bindingAccount(p)], v.Phase)
 	return v.Value == fit.CannotTell && (capacity.Low() <= 0 || !need.Known() && v.Term != account.TermCommunication)
 }

@@ -101,7 +101,7 @@ func (p *Preparation) build() account.Account {
 
 func (p *Preparation) decide(platform device.Platform) {
 	p.budget = budget(*p.card, platform)
-	v := fit.Decide(fit.Calculated, p.Accounts(), map[int]fit.Budget{0: p.budget})
+	v := fit.Decide(fit.Calculated, p.Accounts(), fit.Budgets{0: p.budget})
 	p.Verdict = &v
 }
 

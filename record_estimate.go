@@ -148,7 +148,7 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 
 func (p *Prediction) rank(a account.Account) record.Rank {
 	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a, p.Engine.Formulas())}
-	if b, ok := p.Budgets[a.Ranks[0]]; ok {
+	if b, ok := p.Budgets.Of(a.Ranks[0]); ok {
 		r.Device = p.deviceRecord(b)
 		v := p.judge(p.Request.Card, []account.Account{a}, p.Budgets)
 		r.Verdict = verdictRecord(v)
@@ -156,7 +156,7 @@ func (p *Prediction) rank(a account.Account) record.Rank {
 	for _, phase := range a.Phases {
 		row := phaseRecord(phase)
 		row.Composition = shareRecords(a, phase)
-		if b, ok := p.Budgets[a.Ranks[0]]; ok {
+		if b, ok := p.Budgets.Of(a.Ranks[0]); ok {
 			row.Verdict = verdictRecord(fit.DecidePhase(fit.Calculated, a, phase, b))
 		}
 		r.Phases = append(r.Phases, row)

@@ -75,7 +75,7 @@ func TestMeasurementNulls(t *testing.T) {
 // The lab proves nothing of a workload, whatever the card.
 func TestLabIsNoEvidence(t *testing.T) {
 	checklist.Covers(t, 111, 125, 161)
-	budgets := map[int]fit.Budget{0: {Card: "a card", Capacity: account.Exact(1<<40, account.Provenance{}), Others: account.Zero("", account.Provenance{})}}
+	budgets := fit.Budgets{0: {Card: "a card", Capacity: account.Exact(1<<40, account.Provenance{}), Others: account.Zero("", account.Provenance{})}}
 	v := fit.Decide(fit.Measured, measuredStream(t, measurement.Lab).Accounts(), budgets)
 	if v.Value != fit.CannotTell || !strings.Contains(strings.Join(v.Reasons, " "), "the lab's small network is no evidence for a workload") {
 		t.Errorf("the verdict is %+v", v)
@@ -85,7 +85,7 @@ func TestLabIsNoEvidence(t *testing.T) {
 // A program whose process was not seen whole cannot fit either: reserved is not
 // all that it holds.
 func TestReservedAloneProvesNoFit(t *testing.T) {
-	budgets := map[int]fit.Budget{0: {Card: "a card", Capacity: account.Exact(1<<40, account.Provenance{}), Others: account.Zero("", account.Provenance{})}}
+	budgets := fit.Budgets{0: {Card: "a card", Capacity: account.Exact(1<<40, account.Provenance{}), Others: account.Zero("", account.Provenance{})}}
 	if v := fit.Decide(fit.Measured, measuredStream(t, measurement.Program).Accounts(), budgets); v.Value != fit.CannotTell {
 		t.Errorf("the verdict is %+v", v)
 	}

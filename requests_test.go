@@ -109,7 +109,7 @@ func TestNoReserveByDefault(t *testing.T) {
 	r := generation(t, "")
 	r.Card = &card
 	p := predicted(t, r)
-	b := p.Budgets[0]
+	b, _ := p.Budgets.Of(0)
 	if n, exact := b.Capacity.IsExact(); !exact || n != total || b.Others.Low() != 0 {
 		t.Errorf("of %d bytes %d are counted, and %d are kept back", total, n, b.Others.Low())
 	}

@@ -64,7 +64,7 @@ func Share(ctx context.Context, index int, workloads []Workload) (*Sharing, erro
 		}
 		s.Processes, s.Names = append(s.Processes, p), append(s.Names, w.Name)
 	}
-	s.Budget = s.Processes[0].Budgets[index]
+	s.Budget, _ = s.Processes[0].Budgets.Of(index)
 	s.decide()
 	return s, nil
 }
@@ -87,7 +87,7 @@ func (s *Sharing) decide() {
 		b := s.Budget
 		b.Others = s.beside(i)
 		a, _ := p.accountOf(s.Device)
-		v := p.judge(p.Request.Card, []account.Account{a}, map[int]fit.Budget{s.Device: b})
+		v := p.judge(p.Request.Card, []account.Account{a}, fit.Budgets{s.Device: b})
 		// Of equal answers that of the largest process is told.
 		severity, need := gravity(v.Value), processPeak(a).Low()
 		if severity > worst || severity == worst && need > most {

@@ -50,14 +50,44 @@ type Budget struct {
 	Others   account.Figure // bytes that other owners hold on the card
 }
 
+// Budgets is what each rank may use: that of its number, else that of [EveryRank].
+type Budgets map[int]Budget
+
+// EveryRank is the key of what ranks may use that have no budget of their own: a
+// million of them are alike.
+const EveryRank = -1
+
+// Of is what a rank may use; false where nobody said it.
+func (b Budgets) Of(rank int) (Budget, bool) {
+	own, ok := b[rank]
+	if !ok {
+		own, ok = b[EveryRank]
+	}
+	return own, ok
+}
+
+// alike reports two ranks that may use the same.
+func (b Budgets) alike(one, other int) bool {
+	x, own := b[one]
+	y, too := b[other]
+	if !own && !too {
+		return true
+	}
+	if !own || !too {
+		x, _ = b.Of(one)
+		y, _ = b.Of(other)
+	}
+	return x == y
+}
+
 // Decide answers for every rank of every account. Ranks without a budget, and
 // no accounts at all, cannot be told.
-func Decide(basis Basis, accounts []account.Account, budgets map[int]Budget) Verdict {
+func Decide(basis Basis, accounts []account.Account, budgets Budgets) Verdict {
 	worst := judgement{Verdict: Verdict{Value: CannotTell, Reasons: []string{"there is no account to judge"}}}
 	first := true
 	for _, a := range accounts {
 		for i, rank := range a.Ranks {
-			if i > 0 && budgets[rank] == budgets[a.Ranks[i-1]] {
+			if i > 0 && budgets.alike(rank, a.Ranks[i-1]) {
 				continue // the same account on the same memory: thousands of ranks have one answer
 			}
 			j := decideRank(a, rank, budgets)
@@ -101,9 +131,9 @@ func (j judgement) worse(than judgement) bool {
 	return j.inner > than.inner // the allocator keeps what another phase freed
 }
 
-func decideRank(a account.Account, rank int, budgets map[int]Budget) judgement {
+func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 	answer := judgement{Verdict: Verdict{Value: CannotTell, Rank: rank, Reasons: []string{fmt.Sprintf("no card is named for rank %d", rank)}}}
-	budget, ok := budgets[rank]
+	budget, ok := budgets.Of(rank)
 	if !ok {
 		return answer
 	}
