@@ -9,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
+	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -106,25 +108,45 @@ func Create(path string, record any) error {
 }
 
 // CreateFile is [Create] for any content, which it holds in memory until it is
-// whole.
+// whole. The content is written beside the file and gets its name when it is
+// there, so that a program that is killed leaves no part of it under that name.
 func CreateFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return source.OfFile(path, ErrExists)
+	if err := Free(path); err != nil {
+		return err
 	}
-	if err != nil {
+	beside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.%d", filepath.Base(path), os.Getpid(), time.Now().UnixNano()))
+	if err := createHere(beside, b.Bytes()); err != nil {
 		return source.OfFile(path, err)
 	}
-	_, err = f.Write(b.Bytes())
-	err = cmp.Or(err, f.Sync(), f.Close())
+	defer os.Remove(beside)
+	err := os.Link(beside, path) // which takes no name that is there, as a rename does
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return source.OfFile(path, ErrExists)
+	case err != nil: // no links on this file system
+		return source.OfFile(path, createHere(path, b.Bytes()))
+	}
+	return nil
+}
+
+// createHere writes a file under its name at once.
+func createHere(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return ErrExists
+	}
 	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
 		os.Remove(path)
 	}
-	return source.OfFile(path, err)
+	return err
 }
 
 // New is an empty record of a kind; nil for a kind that this version does not
