@@ -150,3 +150,13 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+func TestOutputsThatEndAreKept(t *testing.T) {
+	f, err := read("training: {optimizer: adamw, keep_outputs: true, drop_outputs: true}\n")
+	if err != nil || !f.Workload.Training.KeepsOutputs || !f.Workload.Training.DropsOutputs {
+		t.Errorf("%v", err)
+	}
+	if _, err := read("training: {optimizer: adamw, drop_outputs: true}\n"); err == nil || !strings.Contains(err.Error(), "keep_outputs") {
+		t.Errorf("a name that the loop does not have ends: %v", err)
+	}
+}

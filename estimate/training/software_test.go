@@ -125,3 +125,41 @@ func TestTransformersReleases(t *testing.T) {
 		t.Error("the most of a release that nobody recorded is said to be known")
 	}
 }
+
+// A release without fused attention makes the scores of all pairs; flash-attn, where
+// the class has it, makes none.
+func TestAttentionOfEarlierReleases(t *testing.T) {
+	m := llama(t)
+	peak := func(version, attention string) account.Figure {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Engine = workload.Engine{Name: "transformers", Version: version}
+		w.Training.Attention = attention
+		return phase(t, accountOf(t, m, w), account.PhaseForward, 1).Peak(account.Allocated).Figure
+	}
+	scores, flash := peak("4.35", ""), peak("4.35", "flash_attention_2")
+	if !scores.Known() || !flash.Known() || flash.Low() >= scores.Low() {
+		t.Errorf("flash-attn takes %v, the scores %v", flash, scores)
+	}
+	if asked := peak("4.35", "eager"); asked.Low() != scores.Low() {
+		t.Errorf("scores that were asked for take %v, those that nobody asked for %v", asked, scores)
+	}
+	if _, known := peak("4.31", "flash_attention_2").High(); known {
+		t.Error("a class has flash-attn before its release had it")
+	}
+}
+
+// Outputs that live as long as the step are gone when the next begins.
+func TestOutputsOfTheStep(t *testing.T) {
+	m := llama(t)
+	peak := func(id account.PhaseID, step int, kept, dropped bool) int64 {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Training.KeepsOutputs, w.Training.DropsOutputs = kept, dropped
+		return phase(t, accountOf(t, m, w), id, step).Peak(account.Allocated).Figure.Low()
+	}
+	if kept, dropped := peak(account.PhaseBackward, 1, true, false), peak(account.PhaseBackward, 1, true, true); kept != dropped {
+		t.Errorf("the first step's backward takes %d, and %d where the outputs end with it", kept, dropped)
+	}
+	if kept, dropped := peak(account.PhaseForward, 2, true, false), peak(account.PhaseForward, 2, true, true); dropped >= kept {
+		t.Errorf("the second forward takes %d, and %d where the outputs ended with the first step", kept, dropped)
+	}
+}

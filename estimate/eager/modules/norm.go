@@ -47,6 +47,10 @@ func (n *Net) offsetNorm(w, x torch.Tensor) torch.Tensor {
 	normed := inner.Return(m.Binary(torch.Mul, wide,
 		m.Unary(torch.Rsqrt, m.Unary(torch.AddScalar, m.Mean(m.Unary(torch.Square, wide), true, -1)))))
 	outer := m.Function()
+	if n.olderThan(wideOffset) {
+		output := outer.Let(m.To(normed, was))
+		return outer.Return(m.Binary(torch.Mul, output, m.Unary(torch.AddScalar, w)))
+	}
 	output := outer.Let(normed)
 	outer.Set(&output, m.Binary(torch.Mul, output, m.Unary(torch.AddScalar, m.To(w, dtype.F32))))
 	return outer.Return(m.To(output, was))

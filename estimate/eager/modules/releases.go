@@ -2,6 +2,7 @@ package modules
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 
 	"floodmark/model"
@@ -29,6 +30,7 @@ const (
 	madeMask         change = "made_mask"         // the mask is made in each pass
 	dispensedMask    change = "dispensed_mask"    // fused attention goes without a mask again
 	noTables         change = "no_tables"         // rotary tables are kept no more
+	wideOffset       change = "wide_offset"       // one and the weight multiply a norm in 32 bits; before, in the stream's format
 	sharedRotary     change = "shared_rotary"     // one pair of rotary tables for all layers
 	wideLossAlone    change = "wide_loss_alone"   // logits are made 32 bits wide for the loss alone
 	sharedAttention  change = "shared_attention"  // one function of attention for all classes, which copies heads that lie apart
@@ -74,12 +76,16 @@ func changesAfter(class string, r Release) map[change]bool {
 	later, own := map[change]bool{}, map[change]bool{}
 	for line := range strings.Lines(releasesTable) {
 		words := strings.Fields(line)
-		if len(words) != 4 || words[0] != "since" || words[1] != "*" && words[1] != class {
+		if len(words) != 4 || words[0] != "since" {
+			continue
+		}
+		named := slices.Contains(strings.Split(words[1], ","), class)
+		if !named && words[1] != "*" {
 			continue
 		}
 		since, err := ParseRelease(words[3])
-		if what := change(words[2]); err == nil && (words[1] == class || !own[what]) {
-			later[what], own[what] = r.less(since), words[1] == class
+		if what := change(words[2]); err == nil && (named || !own[what]) {
+			later[what], own[what] = r.less(since), named
 		}
 	}
 	return later

@@ -26,6 +26,10 @@ func TestRecordedReleases(t *testing.T) {
 		{"llama", "4.27", false},
 		{"mistral", "4.34.1", true},
 		{"mistral", "4.44", false},
+		{"qwen2", "4.38.2", true},
+		{"qwen2", "4.40", false},
+		{"gemma", "4.39", true},
+		{"gemma", "4.40", false},
 		{"bert", "4.16", true},
 		{"bert", "4.48", false},
 		{"qwen3_next", "4.57", false},
@@ -51,6 +55,7 @@ func TestAnotherReleaseMisses(t *testing.T) {
 		"transformers-llama-4.38":   "4.39",
 		"transformers-llama-4.39":   "4.40",
 		"transformers-mistral-4.38": "4.36",
+		"transformers-gemma-4.38":   "4.39",
 		"transformers-llama-4.44":   "4.57",
 		"transformers-llama-4.48":   "4.44",
 		"transformers-llama-4.51":   "4.48",
@@ -76,7 +81,7 @@ func TestAnotherReleaseMisses(t *testing.T) {
 func TestRecordedBuffers(t *testing.T) {
 	for _, family := range []string{
 		"transformers-llama-4.29", "transformers-llama-4.31", "transformers-llama-4.35", "transformers-llama-4.38",
-		"transformers-llama-4.39", "transformers-llama-4.40", "transformers-mistral-4.34", "transformers-mistral-4.38",
+		"transformers-llama-4.39", "transformers-llama-4.40", "transformers-mistral-4.34", "transformers-mistral-4.38", "transformers-qwen2-4.38",
 	} {
 		for _, r := range readRecordings(t, family) {
 			if got, want := bufferBytes(t, r), r.start["buffers"]; got != want {
