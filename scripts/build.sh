@@ -7,8 +7,8 @@
 # the hub is asked by HTTP/1.1. And functions are inlined only where the time goes,
 # in the allocator and the readers of long files; what inlining adds elsewhere, in
 # the modules of go.mod and in what the standard library has for networks and texts
-# too, is two megabytes. And functions begin at multiples of 16 bytes in place of 32:
-# 150 kB of gaps.
+# too, is two megabytes. And functions begin at multiples of 8 bytes in place of 32:
+# 220 kB of gaps.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 tag=${2:-}
@@ -19,4 +19,4 @@ done
 for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors; do
 	edge+=("-gcflags=floodmark/$hot=")
 done
-CGO_ENABLED=0 go build -tags "nethttpomithttp2,$tag" -buildvcs=false -trimpath -ldflags '-s -w -funcalign=16' "${edge[@]}" -o "$out" ./cmd/floodmark
+CGO_ENABLED=0 go build -tags "nethttpomithttp2,$tag" -buildvcs=false -trimpath -ldflags '-s -w -funcalign=8' "${edge[@]}" -o "$out" ./cmd/floodmark

@@ -29,20 +29,22 @@ func (j *job) software() (modules.Software, modules.Release) {
 // where they are.
 func (j *job) whose() string {
 	e := j.in.Workload.Engine
-	if own, _ := j.software(); own != modules.Transformers {
-		if _, err := modules.ParseRelease(e.Version); err != nil {
-			return e.Name + " " + e.Version + " (" + err.Error() + ")"
-		}
-		return ""
-	}
+	own, _ := j.software()
 	switch e.Name {
-	case "", "eager", "transformers":
-	case trlEngine: // whose trainers run the modules of transformers
-		if _, err := modules.ParseRelease(e.Version); err != nil {
-			return e.Name + " " + e.Version + " (" + err.Error() + ")"
-		}
+	case "", "eager", "transformers", trlEngine, string(own): // TRL's trainers run the modules of transformers
 	default:
 		return e.Name
+	}
+	release, err := modules.ParseRelease(e.Version)
+	switch {
+	case e.Name == "" || e.Name == "eager":
+	case err != nil:
+		return e.Name + " " + e.Version + " (" + err.Error() + ")"
+	case e.Name != trlEngine && own.Beyond(release):
+		return e.Name + " " + e.Version + " (a release that nobody has read)"
+	}
+	if own != modules.Transformers {
+		return ""
 	}
 	if _, release := j.software(); !modules.Recorded(j.in.Model, release) {
 		return "transformers " + e.Version

@@ -163,3 +163,21 @@ func TestOutputsOfTheStep(t *testing.T) {
 		t.Errorf("the second forward takes %d, and %d where the outputs ended with the first step", kept, dropped)
 	}
 }
+
+// Of a release that nobody has read, and of what is none, nobody can say the most.
+func TestUnreadReleases(t *testing.T) {
+	m := llama(t)
+	for engine, known := range map[workload.Engine]bool{
+		{}: true, {Name: "eager"}: true, {Name: "transformers"}: true, {Name: "transformers", Version: "5.24.0"}: true,
+		{Name: "litgpt", Version: "0.4"}: true, {Name: "torchtune", Version: "0.6.1"}: true,
+		{Name: "transformers", Version: "0"}: false, {Name: "transformers", Version: "4.x"}: false, {Name: "transformers", Version: "2026-01-01"}: false,
+		{Name: "transformers", Version: "999"}: false, {Name: "litgpt", Version: "0.5"}: false, {Name: "torchtune", Version: "999"}: false,
+		{Name: "torchtitan", Version: "0.1.0.dev19990101"}: false, {Name: "torchtitan", Version: "0.1.0.dev20241399"}: false, {Name: "vllm"}: false,
+	} {
+		w := work(t, "bf16-params", "adamw", "foreach")
+		w.Engine = engine
+		if f := phase(t, accountOf(t, m, w), account.PhaseForward, 1).Peak(account.Allocated).Figure; f.Known() != known {
+			t.Errorf("%+v: known %v, want %v: %s", engine, f.Known(), known, f.Reason())
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"floodmark/internal/torch"
 )
@@ -87,10 +88,32 @@ func ParseRelease(version string) (Release, error) {
 	if _, day, dev := strings.Cut(version, ".dev"); dev {
 		r.Day, err3 = strconv.Atoi(day)
 	}
+	if r.Day >= someDay {
+		_, err3 = time.Parse("20060102", strconv.Itoa(r.Day))
+	}
 	if err != nil || err2 != nil || err3 != nil || r.Major < 0 || r.Minor < 0 || r == (Release{}) {
 		return Release{}, fmt.Errorf("%q is not a release: write it as 0.5, or 0.5.0.dev20241118", version)
 	}
 	return r, nil
+}
+
+// someDay is the least number of a build that is a day: others count builds.
+const someDay = 1000_00_00
+
+// Beyond reports a release later than those whose modules were read, or earlier than
+// there was the software.
+func (s Software) Beyond(r Release) bool {
+	switch s {
+	case Transformers:
+		return r.Major > 5
+	case LitGPT:
+		return r.Major > 0 || r.Minor > 4
+	case Torchtune:
+		return r.Major > 0 || r.Minor > 7
+	case TorchTitan:
+		return r.Day >= someDay && r.Day < 20240101
+	}
+	return false // whose program says it itself
 }
 
 // since reports a release with what came on a day before release major.minor.
