@@ -220,6 +220,9 @@ func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict 
 	}
 	need, known := all.High()
 	switch {
+	case phase.Failed != "" && phase.Peak(account.Reserved).Figure.Origin == account.Calculated:
+		v.Value, v.Term = NotRunnable, largest(a, phase)
+		v.Reasons = []string{fmt.Sprintf("%s: %s, on a card of any size", phase.ID, phase.Failed)}
 	case phase.Failed != "":
 		v.Term = largest(a, phase)
 		v.Reasons = []string{fmt.Sprintf("the recorded run failed in %s, so its readings are lower bounds", phase.ID)}

@@ -113,6 +113,12 @@ func TestFailedRunIsALowerBound(t *testing.T) {
 	if got := Decide(Measured, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != CannotTell {
 		t.Errorf("a run that died at 1 GiB %s", got.Value)
 	}
+	// What was calculated without a limit failed for what no card serves.
+	asked := account.AtLeast(gib, "the phase did not end", account.Provenance{Origin: account.Calculated, Scope: account.Reserved})
+	a.Phases[0].Peaks = append(a.Phases[0].Peaks, account.Peak{Figure: asked})
+	if got := Decide(Calculated, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != NotRunnable {
+		t.Errorf("a request that no allocator serves %s", got.Value)
+	}
 }
 
 // The first step counts as much as the later ones: what only its initialisation
