@@ -59,6 +59,9 @@ func (c *checker) precision(d precisionYAML, p *Precision) (autocast dtype.Forma
 		if !ok {
 			c.wrong("precision."+f.name, "is %q, expected fp32, bf16, fp16, 8bit or none", f.text)
 		}
+		if f.into == &p.Gradients && !s.fullWidth() || f.into == &p.MasterCopy && s.Blockwise {
+			c.wrong("precision."+f.name, "is %q, which training does not keep: expected fp32, bf16 or fp16", f.text)
+		}
 		*f.into = s
 	}
 	return autocast

@@ -98,12 +98,8 @@ func ParseLayout(name string) (p Precision, autocast dtype.Format, err error) {
 	if len(words) == 1 && strings.HasPrefix(words[0], "mixed") {
 		return p, autocast, fmt.Errorf("%q does not say which format each tensor has: declare parameters, gradients, master_copy, first_moment and second_moment, or name a layout by them (%s)", name, strings.Join(Layouts(), ", "))
 	}
-	format := ""
-	for _, word := range words {
-		if err := p.word(word, format, &autocast); err != nil {
-			return p, autocast, fmt.Errorf("%q is no layout of training tensors: %w; layouts are named by what they hold, as %s", name, err, strings.Join(Layouts(), ", "))
-		}
-		format = word
+	if err := p.words(words, &autocast); err != nil {
+		return p, autocast, fmt.Errorf("%q is no layout of training tensors: %w; layouts are named by what they hold, as %s", name, err, strings.Join(Layouts(), ", "))
 	}
 	if p.Parameters == dtype.Unknown {
 		return p, autocast, fmt.Errorf("%q does not say which format the parameters have: it needs a word such as bf16-params", name)
@@ -112,41 +108,88 @@ func ParseLayout(name string) (p Precision, autocast dtype.Format, err error) {
 	return p, autocast, nil
 }
 
-// word takes one word of a layout's name; before it stands its format.
-func (p *Precision) word(word, format string, autocast *dtype.Format) error {
+// words takes a layout's name in its pairs of a format and what has it. Each word
+// counts once, and none is left over: what is not understood is refused.
+func (p *Precision) words(words []string, autocast *dtype.Format) error {
+	format := ""
+	for _, word := range words {
+		switch word {
+		case "bf16", "fp16", "fp32", "fp64", "8bit", "no":
+			if format != "" {
+				return fmt.Errorf("%q is followed by %q, expected what has it: params, grads, master, moments or autocast", format, word)
+			}
+			format = word
+			continue
+		case "params", "parameters", "autocast":
+			if err := p.computes(word, format, autocast); err != nil {
+				return err
+			}
+		default:
+			if err := p.keeps(word, format); err != nil {
+				return err
+			}
+		}
+		format = ""
+	}
+	if format != "" {
+		return fmt.Errorf("%q ends it, expected what has it: params, grads, master, moments or autocast", format)
+	}
+	return nil
+}
+
+// computes takes the word of the parameters, or of what is computed in.
+func (p *Precision) computes(word, format string, autocast *dtype.Format) error {
+	f := p.Parameters
+	if word == "autocast" {
+		f = *autocast
+	}
 	state, known := ParseStateFormat(format)
-	var into *StateFormat
-	switch word {
-	case "params", "parameters":
-		p.Parameters = state.Format
-		if !known || state.Blockwise || state.Format == dtype.Unknown {
-			return fmt.Errorf("parameters are not trained in %q", format)
-		}
-		return nil
-	case "autocast":
+	switch {
+	case f != dtype.Unknown:
+		return fmt.Errorf("it says %s twice", word)
+	case word == "autocast" && format == "":
 		*autocast = dtype.BF16
-		if state.Format == dtype.F16 {
-			*autocast = dtype.F16
-		}
-		return nil
+	case word == "autocast" && (format == "bf16" || format == "fp16"):
+		*autocast = state.Format
+	case word == "autocast":
+		return fmt.Errorf("autocast computes in bf16 or fp16, not %q; without autocast the word is left out", format)
+	case !known || state.Blockwise || state.Format == dtype.Unknown:
+		return fmt.Errorf("parameters are not trained in %q", format)
+	default:
+		p.Parameters = state.Format
+	}
+	return nil
+}
+
+// keeps takes the word of what training keeps beside the parameters.
+func (p *Precision) keeps(word, format string) error {
+	into, allowed := &p.Gradients, StateFormat.fullWidth
+	switch word {
 	case "grads", "gradients":
-		into = &p.Gradients
 	case "master":
-		into = &p.MasterCopy
+		into, allowed = &p.MasterCopy, func(s StateFormat) bool { return !s.Blockwise }
 	case "moments":
-		into = &p.FirstMoment
-		p.SecondMoment = state
-	case "bf16", "fp16", "fp32", "fp64", "8bit", "no":
-		return nil // a format: the next word says of what
+		into, allowed = &p.FirstMoment, func(StateFormat) bool { return true }
 	default:
 		return fmt.Errorf("%q is no word of one", word)
 	}
-	if !known || !state.Declared || state.Blockwise && into != &p.FirstMoment {
+	state, known := ParseStateFormat(format)
+	if !known || !state.Declared || !allowed(state) {
 		return fmt.Errorf("%s need a format, not %q", word, format)
 	}
+	if into.Declared {
+		return fmt.Errorf("it says %s twice", word)
+	}
 	*into = state
+	if word == "moments" {
+		p.SecondMoment = state
+	}
 	return nil
 }
+
+// fullWidth reports a tensor that is there, with each of its elements: what training
+// without gradients, or with gradients in blocks of 8 bits, does not have.
+func (s StateFormat) fullWidth() bool { return !s.None() && !s.Blockwise }
 
 // Completed fills in what a layout's name leaves out.
 func (p Precision) Completed() Precision {
