@@ -83,6 +83,11 @@ func TestReadFileRefuses(t *testing.T) {
 		{"a fraction of sequences", "inputs:\n  typical:\n    sequences: 2.5\n", "[3:16] expected a whole number"},
 		{"a list for a text", "model: [a]\n", "[1:8] expected a text"},
 		{"a number beyond 63 bits", "layout: {tensor_parallel: 99999999999999999999999}\n", "[1:27] is out of range, expected a whole number"},
+		{"training without gradients", "precision: {parameters: bf16, gradients: none}\n", `precision.gradients: is "none", which training does not keep`},
+		{"gradients in blocks", "precision: {parameters: bf16, gradients: 8bit}\n", `precision.gradients: is "8bit", which training does not keep`},
+		{"a master copy in blocks", "precision: {parameters: bf16, master_copy: 8bit}\n", `precision.master_copy: is "8bit", which training does not keep`},
+		{"half a layer", "training: {checkpointing: 2.5}\n", `training.checkpointing: is "2.5"`},
+		{"a part of an option", "training: {adapter: {kind: fourierft, options: {n_frequency: 1.9}}}\n", "expected a whole number"},
 		{"nothing", "", "is not a workload file: it is empty"},
 		{"no YAML", "\x00\x01", "is not a workload file"},
 	} {

@@ -106,7 +106,7 @@ type tuningYAML struct {
 	Dropout  bool     `yaml:"dropout"`
 
 	Feedforward []string         `yaml:"feedforward_modules"`
-	Options     map[string]int64 `yaml:"options"`
+	Options     map[string]whole `yaml:"options"`
 }
 
 type evaluationYAML struct {
@@ -202,7 +202,13 @@ func (c *checker) tuning(d tuningYAML) *Tuning {
 	t := &Tuning{
 		Kind: d.Kind, Rank: int(c.atLeast("training.adapter.rank", d.Rank, 0)), Targets: d.Targets, Saved: d.Saved,
 		Format: c.format("training.adapter.format", d.Format), Base: d.Base, Prepared: d.Prepared, Dropout: d.Dropout,
-		Feedforward: d.Feedforward, Options: d.Options,
+		Feedforward: d.Feedforward,
+	}
+	for name, n := range d.Options {
+		if t.Options == nil {
+			t.Options = map[string]int64{}
+		}
+		t.Options[name] = int64(n)
 	}
 	if err := t.Check(); err != nil {
 		c.wrong("training.adapter", "%v", err)

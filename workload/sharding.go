@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"floodmark/dtype"
@@ -191,13 +192,14 @@ func ParseSharding(text string) (ShardingKind, error) {
 
 // ParseSchedule reads "1f1b", or "interleaved 5" with the pieces of each stage.
 func ParseSchedule(text string) (Schedule, error) {
-	name, chunks, _ := strings.Cut(strings.ToLower(text), " ")
+	name, chunks, pieces := strings.Cut(strings.ToLower(text), " ")
 	s := Schedule{Kind: ScheduleKind(name)}
 	if !slices.Contains([]ScheduleKind{GPipe, OneFOneB, Interleaved1F1B}, s.Kind) {
 		return s, fmt.Errorf("is %q, expected %s", text, scheduleExpected)
 	}
-	if chunks != "" {
-		if _, err := fmt.Sscanf(chunks, "%d", &s.Chunks); err != nil || s.Chunks < 1 {
+	if pieces {
+		var err error
+		if s.Chunks, err = strconv.ParseInt(chunks, 10, 64); err != nil || s.Chunks < 1 {
 			return s, fmt.Errorf("has %q pieces a stage, expected a whole number", chunks)
 		}
 	}

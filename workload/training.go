@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"floodmark/dtype"
@@ -325,8 +326,8 @@ func ParseCheckpointing(text string) (Checkpointing, error) {
 	case SelectiveCheckpointing:
 		return Checkpointing{Kind: kind}, nil
 	}
-	var n int
-	if _, err := fmt.Sscanf(strings.TrimPrefix(text, "every "), "%d", &n); err != nil || n < 1 {
+	n, err := strconv.Atoi(strings.TrimPrefix(text, "every "))
+	if err != nil || n < 1 {
 		return Checkpointing{}, fmt.Errorf("is %q, expected none, full, selective or every with a number of layers, as in every 2", text)
 	}
 	return Checkpointing{Kind: EveryCheckpointing, Every: n}, nil
