@@ -211,13 +211,15 @@ func highest(a account.Account) (account.Phase, bool) {
 	return top, found
 }
 
+// peakRecord is what a rank needs over all its phases, and what the one that stands
+// highest is made of: another one that is less well known may need more than that.
 func peakRecord(a account.Account) *record.RankPeak {
 	phase, found := highest(a)
 	if !found {
 		return nil
 	}
 	r := &record.RankPeak{Phase: string(phase.ID), Step: phase.Step, Scope: string(account.Process)}
-	r.Bytes, r.LowBytes, r.HighBytes = record.Interval(phase.Peak(account.Process).Figure)
+	r.Bytes, r.LowBytes, r.HighBytes = record.Interval(a.Highest(account.Process))
 	r.Composition = shareRecords(a, phase)
 	return r
 }

@@ -142,6 +142,17 @@ type Account struct {
 	Checks   []Check // by which the software refuses; empty where it checks nothing
 }
 
+// Highest is what the account needs in one scope over all its phases, of which no two
+// happen together: the highest low and the highest high, which may be those of two,
+// and unknown as soon as one is.
+func (a Account) Highest(s Scope) Figure {
+	var peaks []Figure
+	for _, phase := range a.Phases {
+		peaks = append(peaks, phase.Peak(s).Figure)
+	}
+	return Highest(Provenance{Origin: Calculated, Scope: s}, peaks...)
+}
+
 // Check is a rule by which software stops: it must have what it needs.
 type Check struct {
 	Phase PhaseID

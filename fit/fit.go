@@ -32,14 +32,16 @@ const (
 
 // Verdict is the answer for a whole workload: that of its worst rank.
 type Verdict struct {
-	Value    Value
-	Basis    Basis
-	Rank     int
-	Phase    account.PhaseID
-	Step     int // of the phase; 0 where steps mean nothing
-	Term     account.TermID
-	Headroom account.Figure // capacity less the process's peak on that rank; negative when it does not fit
-	Short    int64          // bytes that are lacking at least; 0 unless it does not fit
+	Value Value
+	Basis Basis
+	Rank  int
+	Phase account.PhaseID
+	Step  int // of the phase; 0 where steps mean nothing
+	Term  account.TermID
+	// Headroom is the capacity less the process's peak on that rank, over all its
+	// phases; of one that does not fit it is that phase's, and negative.
+	Headroom account.Figure
+	Short    int64 // bytes that are lacking at least; 0 unless it does not fit
 	Reasons  []string
 }
 
@@ -152,7 +154,16 @@ func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 			answer = j
 		}
 	}
+	if answer.Value != DoesNotFit && len(a.Phases) > 0 {
+		answer.Headroom = headroom(a.Highest(account.Process), budget)
+	}
 	return answer.checked(a, rank, budget)
+}
+
+// headroom is what a process that needs so much leaves of its card.
+func headroom(process account.Figure, budget Budget) account.Figure {
+	device := account.Provenance{Origin: account.Calculated, Scope: account.Device}
+	return budget.Capacity.Minus(account.Sum(device, process, budget.Others).Needed(), device)
 }
 
 // checked is a judgement with the rules by which the software itself stops. Where
@@ -206,7 +217,7 @@ func (j judgement) before(a account.Account, until account.PhaseID, budget Budge
 func decidePhase(a account.Account, phase account.Phase, budget Budget) Verdict {
 	device := account.Provenance{Origin: account.Calculated, Scope: account.Device}
 	all := account.Sum(device, phase.Peak(account.Process).Figure, budget.Others).Needed()
-	v := Verdict{Value: CannotTell, Phase: phase.ID, Step: phase.Step, Headroom: budget.Capacity.Minus(all, device)}
+	v := Verdict{Value: CannotTell, Phase: phase.ID, Step: phase.Step, Headroom: headroom(phase.Peak(account.Process).Figure, budget)}
 	highest, bounded := budget.Capacity.High()
 	if bounded {
 		if peak, least, over := above(phase, budget, highest); over {

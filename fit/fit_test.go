@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/internal/checklist"
 )
 
@@ -138,6 +139,33 @@ func TestEveryStepCounts(t *testing.T) {
 		}
 		if got := Decide(Calculated, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)}); got.Value != DoesNotFit || got.Step != step {
 			t.Errorf("30 GiB in step %d on 24: %s in step %d", step, got.Value, got.Step)
+		}
+	}
+}
+
+// Phases differ in how well they are known: the least is of one and the most of
+// another, and what is left of the card is less than either says by itself.
+func TestHeadroomIsOverAllPhases(t *testing.T) {
+	of := func(low, high int64) account.Phase {
+		f := process(func(p account.Provenance) account.Figure { return account.Between(low*gib, high*gib, p) })
+		return account.Phase{ID: account.PhaseOptimizerStep, Peaks: []account.Peak{{Figure: f}}}
+	}
+	open := account.Phase{ID: account.PhaseEvaluation, Peaks: []account.Peak{{Figure: process(func(p account.Provenance) account.Figure { return account.AtLeast(gib, "nobody said", p) })}}}
+	for _, c := range []struct {
+		name   string
+		phases []account.Phase
+		want   Value
+		left   account.Figure
+	}{
+		{"the most is of another phase", []account.Phase{of(7, 8), of(6, 10)}, Fits, account.Between(14*gib, 17*gib, account.Provenance{})},
+		{"and may be too much", []account.Phase{of(7, 8), of(6, 25)}, CannotTell, account.Between(-1*gib, 17*gib, account.Provenance{})},
+		{"nobody can say of another", []account.Phase{of(7, 8), open}, CannotTell, account.Unknown("nobody said", account.Provenance{})},
+		{"the run dies in the one that does not fit", []account.Phase{of(26, 27), open}, DoesNotFit, account.Between(-3*gib, -2*gib, account.Provenance{})},
+	} {
+		a := account.Account{Ranks: []int{0}, Terms: []account.Term{{ID: account.TermWeights}}, Phases: c.phases}
+		got := Decide(Calculated, []account.Account{a}, map[int]Budget{0: card(24*gib, 24*gib)})
+		if got.Value != c.want || got.Headroom.In(bytesize.GiB) != c.left.In(bytesize.GiB) {
+			t.Errorf("%s: %s with %s left, want %s with %s", c.name, got.Value, got.Headroom.In(bytesize.GiB), c.want, c.left.In(bytesize.GiB))
 		}
 	}
 }

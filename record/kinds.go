@@ -161,7 +161,8 @@ type Phase struct {
 	Verdict     *Verdict `json:"verdict"` // of this phase alone; null without a card
 }
 
-// RankPeak is where a rank stands highest.
+// RankPeak is where a rank stands highest, by what is known: the bytes are over all
+// its phases, and the composition is that of the phase.
 type RankPeak struct {
 	Phase       string  `json:"phase"`
 	Step        int     `json:"step"`

@@ -223,12 +223,15 @@ func phaseName(name string, step int) string {
 // known.
 func composition(b *strings.Builder, r record.Rank, s Style) {
 	total := quantity{r.Peak.Bytes, r.Peak.LowBytes, r.Peak.HighBytes}
+	if at := peakPhase(r); at >= 0 {
+		total = process(r.Phases[at])
+	}
 	all := []quantity{total}
 	for _, share := range r.Peak.Composition {
 		all = append(all, quantity{share.Bytes, share.LowBytes, share.HighBytes})
 	}
 	unit := s.unit(all...)
-	b.WriteString("\n" + paragraph(s, "", placed(r, s)))
+	b.WriteString("\n" + paragraph(s, "", placed(r, unit, s)))
 	g := grid{columns: []column{{title: "term"}, {title: unit.String(), align: right}, {title: "how it is known", prose: true}}}
 	terms := map[string]record.Term{}
 	for _, t := range r.Terms {
@@ -257,7 +260,7 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 // they are not what the process held when it stood highest: the allocator had kept
 // their blocks, and no row of the table says whose they were.
 func stoodHigher(r record.Rank, terms map[string]record.Term, s Style) string {
-	at := slices.IndexFunc(r.Phases, func(p record.Phase) bool { return p.Name == r.Peak.Phase && p.Step == r.Peak.Step })
+	at := peakPhase(r)
 	if at < 0 {
 		return ""
 	}
@@ -285,14 +288,40 @@ func stoodHigher(r record.Rank, terms map[string]record.Term, s Style) string {
 		" allocated; what the allocator kept of their blocks is allocator_cache here"
 }
 
-// placed says in which phase the peak is, as far as anybody knows.
-func placed(r record.Rank, s Style) string {
+// peakPhase is the index of the phase that stands highest, of a step the micro-batch
+// that does, the last of equal ones; -1 for none.
+func peakPhase(r record.Rank) int {
+	at, most := -1, int64(-1)
+	for i, p := range r.Phases {
+		if low, _ := process(p).ends(); p.Name == r.Peak.Phase && p.Step == r.Peak.Step && low >= most {
+			at, most = i, low
+		}
+	}
+	return at
+}
+
+// placed says in which phase the peak is, as far as anybody knows: one of which less
+// is known may need more than the one that stands highest.
+func placed(r record.Rank, unit bytesize.Unit, s Style) string {
 	phase := s.bold(phaseName(r.Peak.Phase, r.Peak.Step))
 	open := slices.ContainsFunc(r.Phases, func(p record.Phase) bool { return p.ProcessBytes == nil && p.ProcessHighBytes == nil })
-	if !open && (r.Peak.Bytes != nil || r.Peak.HighBytes != nil) {
-		return "the peak is in " + phase
+	if open || r.Peak.Bytes == nil && r.Peak.HighBytes == nil {
+		return "the known bytes stand highest in " + phase + "; where the peak is depends on what is unknown"
 	}
-	return "the known bytes stand highest in " + phase + "; where the peak is depends on what is unknown"
+	most, at := int64(-1), peakPhase(r)
+	if at >= 0 {
+		_, most = process(r.Phases[at]).ends()
+	}
+	above := ""
+	for _, p := range r.Phases {
+		if _, high := process(p).ends(); at >= 0 && high > most && fixed(high, unit) != fixed(most, unit) {
+			most, above = high, phaseName(p.Name, p.Step)+" may need up to "+fixed(high, unit)+" "+unit.String()
+		}
+	}
+	if above != "" {
+		return "the peak is in " + phase + " by what is sure; " + above
+	}
+	return "the peak is in " + phase
 }
 
 // how says where a term's figure comes from, or why it has none.

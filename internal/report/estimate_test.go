@@ -37,3 +37,23 @@ func TestTensorsStoodHigher(t *testing.T) {
 		}
 	}
 }
+
+// The total below a table of terms is that of the table's phase, and of the micro-batch
+// that stands highest; where another phase may need more, that is said.
+func TestAnotherPhaseMayNeedMore(t *testing.T) {
+	gib := func(n int64) *int64 { n <<= 30; return &n }
+	rank := func(most int64) record.Rank {
+		return record.Rank{
+			Peak: &record.RankPeak{Phase: "backward", Step: 2, Scope: "process", LowBytes: gib(7), HighBytes: gib(10), Composition: []record.Share{{Term: "weights", LowBytes: gib(7), HighBytes: gib(8)}}},
+			Phases: []record.Phase{{Name: "backward", Step: 2, MicroBatch: 1, ProcessBytes: gib(5)}, {Name: "backward", Step: 2, MicroBatch: 8, ProcessLowBytes: gib(7), ProcessHighBytes: gib(8)},
+				{Name: "optimizer_step", Step: 2, ProcessLowBytes: gib(6), ProcessHighBytes: gib(most)}},
+		}
+	}
+	for most, want := range map[int64]string{8: "the peak is in backward, step 2\n", 10: "the peak is in backward, step 2 by what is sure; optimizer_step, step 2 may need up to 10.00 GiB\n"} {
+		var b strings.Builder
+		composition(&b, rank(most), Style{Width: 200})
+		if got := b.String(); !strings.Contains(got, want) || !strings.Contains(got, "process  7.00–8.00  together") {
+			t.Errorf("%d GiB: %s, want %q", most, got, want)
+		}
+	}
+}
