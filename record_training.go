@@ -22,6 +22,9 @@ func (p *Prediction) training() *record.Training {
 		Optimizer: optimizerName(t.Optimizer), Implementation: record.Text(string(t.Optimizer.Implementation)),
 		Checkpointing: t.Checkpointing.String(), Accumulation: max(1, t.Accumulation), Formats: trainingFormats(w),
 	}
+	if t.Optimizer.Foreign != "" {
+		r.Implementation = nil
+	}
 	if t.Autocast != dtype.Unknown {
 		r.Autocast = record.Text(workload.FormatName(t.Autocast))
 	}
@@ -49,6 +52,9 @@ func (p *Prediction) training() *record.Training {
 
 // optimizerName is the name by which the optimizer is asked for.
 func optimizerName(o workload.Optimizer) string {
+	if o.Foreign != "" {
+		return o.Foreign
+	}
 	for _, name := range workload.Optimizers() {
 		known, err := workload.ParseOptimizer(name, "")
 		plain := o

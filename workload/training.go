@@ -233,6 +233,14 @@ type Optimizer struct {
 	Paged          bool // states in managed memory
 	Momentum       bool // of SGD
 	Implementation Implementation
+	// Foreign is what an optimizer is called whose states are not known here; the
+	// other fields are then of one that has none, which is the least.
+	Foreign string
+}
+
+// ForeignOptimizer is an optimizer whose states are not known.
+func ForeignOptimizer(name string) Optimizer {
+	return Optimizer{Name: SGD, Implementation: Foreach, Foreign: name}
 }
 
 // OptimizerName is the rule of the update.

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -200,9 +201,11 @@ func (j *job) release(p *parameter) {
 // keeps them.
 func (j *job) optimizerStep(n int) {
 	if j.train.InBackward {
+		j.foreign(n)
 		return
 	}
 	j.span(account.PhaseOptimizerStep, n, func() {
+		j.foreign(n)
 		if j.division == nil || !j.division.step(j.tuned, n == 1) {
 			j.update(j.stepped(), n == 1)
 		}
@@ -214,9 +217,19 @@ func (j *job) optimizerStep(n int) {
 	})
 }
 
+// foreign is what an optimizer keeps from its first step on whose states nobody here
+// knows: not nothing, and not that of another.
+func (j *job) foreign(n int) {
+	if name := j.train.Optimizer.Foreign; name != "" && n == 1 {
+		p := requested("")
+		j.bound(j.term(account.TermOptimizerState, account.CategoryOptimizerState, p), len(j.tl.Phases)-1, last, account.Unknown("the states of the optimizer "+name+" are not known", p))
+	}
+}
+
 // unpredicted is what the operators of the model make from one span to another:
 // unknown, with the reason.
 func (j *job) unpredicted(from, to int, why string) {
+	why = cmp.Or(why, "what the model runs in "+string(j.tl.Phases[to].Phase)+" is not modelled")
 	for _, t := range []struct {
 		id account.TermID
 		c  account.Category
@@ -349,7 +362,7 @@ func (j *job) notes() {
 	if j.division != nil && j.train.Sharding == nil {
 		j.warn("sharding_assumed", "how data-parallel ranks divide what training keeps was not declared: DistributedDataParallel is assumed, where each holds all of it")
 	}
-	if o := j.train.Optimizer; o.Implementation == "" && !j.deepSpeed() && (o.Name == workload.AdamW || o.Name == workload.SGD) {
+	if o := j.train.Optimizer; o.Implementation == "" && o.Foreign == "" && !j.deepSpeed() && (o.Name == workload.AdamW || o.Name == workload.SGD) {
 		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
 	}
 	if j.train.Tuning != nil && j.train.Tuning.Format == dtype.Unknown {

@@ -349,3 +349,51 @@ func TestFormulas(t *testing.T) {
 		}
 	}
 }
+
+// Each row of an optimizer's states names the rule by which it was counted.
+func TestStatesNameTheirRule(t *testing.T) {
+	m := llama(t)
+	for optimizer, want := range map[string]string{"adamw": "optimizer.moments", "lion": "optimizer.32_bits", "adamw_32bit": "optimizer.32_bits", "lion_8bit": "optimizer.blockwise", "adafactor": "optimizer.factored"} {
+		a := accountOf(t, m, work(t, "bf16-params", optimizer, ""))
+		at := slices.IndexFunc(a.Terms, func(x account.Term) bool { return x.ID == account.TermOptimizerState })
+		if at < 0 || a.Terms[at].Counter != want {
+			t.Errorf("%s: %+v, want the rule %s", optimizer, a.Terms, want)
+		}
+	}
+}
+
+// An optimizer that is not known here has states from its first step on, of a size
+// that nobody can say: before it, what is there is known.
+func TestForeignOptimizer(t *testing.T) {
+	w := work(t, "bf16-params", "sgd", "")
+	w.Training.Optimizer = workload.ForeignOptimizer("my_secret_optimizer")
+	for _, inBackward := range []bool{false, true} {
+		w.Training.InBackward = inBackward
+		a := accountOf(t, llama(t), w)
+		for _, p := range a.Phases {
+			known := p.Peak(account.Process).Figure.Known()
+			if before := p.ID == account.PhaseModelLoad || p.Step == 1 && p.ID != account.PhaseOptimizerStep && !(inBackward && p.ID == account.PhaseBackward); known != before {
+				t.Errorf("in backward %v: %s, step %d: known is %v", inBackward, p.ID, p.Step, known)
+			}
+		}
+		at := slices.IndexFunc(a.Terms, func(x account.Term) bool { return x.ID == account.TermOptimizerState })
+		last := a.Phases[len(a.Phases)-1]
+		if got := held(a, last, account.TermOptimizerState); at < 0 || got.Known() || !strings.Contains(got.Reason(), "my_secret_optimizer") {
+			t.Errorf("in backward %v: the states are %s, %s", inBackward, got.In(1), got.Reason())
+		}
+	}
+}
+
+// What runs in a phase that is not modelled is unknown for a reason that is said.
+func TestEveryUnknownHasAReason(t *testing.T) {
+	w := work(t, "bf16-params", "adamw", "")
+	w.Phases = []account.PhaseID{account.PhaseGenerate, account.PhaseEvaluation, account.PhaseExport, account.PhaseResume, account.PhaseSave}
+	a := accountOf(t, llama(t), w)
+	for _, p := range a.Phases {
+		for _, s := range p.AtPeak {
+			if reason := s.Bytes.Reason(); !s.Bytes.Known() && (strings.TrimSpace(reason) == "" || strings.HasSuffix(strings.TrimSpace(reason), ":")) {
+				t.Errorf("%s: %s is unknown, because %q", p.ID, a.Terms[s.Term].ID, reason)
+			}
+		}
+	}
+}

@@ -80,7 +80,7 @@ func (p *plan) optimizes(t *workload.Train, name, implementation string) {
 	o, err := workload.ParseOptimizer(name, implementation)
 	if err != nil {
 		p.open(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
-		o = workload.Optimizer{Name: workload.SGD, Implementation: workload.Foreach}
+		o = workload.ForeignOptimizer(name)
 	}
 	t.Optimizer = o
 }
