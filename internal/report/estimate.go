@@ -244,6 +244,9 @@ func composition(b *strings.Builder, r record.Rank, s Style) {
 			none = append(none, share.Term+" ("+text(t.Reason)+")")
 			continue
 		}
+		if share.Bytes != nil || share.HighBytes != nil { // unknown in another phase, and not here
+			t.Status = "counted"
+		}
 		g.row(share.Term, quantity{share.Bytes, share.LowBytes, share.HighBytes}.number(unit), how(t))
 	}
 	g.row(r.Peak.Scope, total.number(unit), "together, at one moment")

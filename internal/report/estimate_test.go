@@ -57,3 +57,20 @@ func TestAnotherPhaseMayNeedMore(t *testing.T) {
 		}
 	}
 }
+
+// A term that is unknown in one phase only has a figure in the others, and is not
+// called unknown beside it.
+func TestKnownInThisPhase(t *testing.T) {
+	gib := func(n int64) *int64 { n <<= 30; return &n }
+	why := "what the allocator caches depends on activations"
+	r := record.Rank{
+		Peak:   &record.RankPeak{Phase: "backward", Scope: "process", LowBytes: gib(9), Composition: []record.Share{{Term: "allocator_cache", LowBytes: gib(1), HighBytes: gib(2)}, {Term: "activations"}}},
+		Terms:  []record.Term{{ID: "allocator_cache", Scope: "reserved", Status: "unknown", Reason: &why, Origin: "calculated"}, {ID: "activations", Scope: "requested", Status: "unknown", Reason: &why, Origin: "calculated"}},
+		Phases: []record.Phase{{Name: "backward", ProcessLowBytes: gib(9)}},
+	}
+	var b strings.Builder
+	composition(&b, r, Style{Width: 200})
+	if got := b.String(); !strings.Contains(got, "1.00–2.00  calculated\n") || !strings.Contains(got, "unknown: "+why+"\n") {
+		t.Error(got)
+	}
+}
