@@ -29,6 +29,7 @@ const (
 	pagedFormula     = "optimizer.paged"
 	momentsFormula   = "optimizer.moments"
 	blockFormula     = "optimizer.blockwise"
+	wideFormula      = "optimizer.32_bits"
 	factoredFormula  = "optimizer.factored"
 )
 
@@ -43,8 +44,10 @@ const (
 // stateFormula is the rule of an optimizer's states.
 func stateFormula(o workload.Optimizer) string {
 	switch {
-	case o.Bits != 0:
+	case o.Bits == 8:
 		return blockFormula
+	case o.Bits != 0:
+		return wideFormula
 	case o.Name == workload.Adafactor:
 		return factoredFormula
 	}
@@ -107,6 +110,8 @@ func rules() []account.Formula {
 			Source: pytorch + "optim/adam.py", Worked: "AdamW: 2 × 1,235,814,400 × 2 = 4,943,257,600 bytes"},
 		{ID: blockFormula, Short: "8 bits and a maximum for 256; small tensors 32 bits", Rule: "Σ trained tensors, for each state: 1 byte an element and 4 for each 256, tensors below 4,096 elements 4 bytes an element; two tables of 1,024 bytes",
 			Source: bitsandbytes, Worked: "[4096, 4096], two states: 2 × (16,777,216 + 262,144) = 34,078,720 bytes"},
+		{ID: wideFormula, Short: "trained elements × 32 bits, for each state", Rule: "Σ trained tensors, for each state: 4 bytes an element, whatever format the parameters have",
+			Source: bitsandbytes, Worked: "Lion: [4096, 4096], one state: 16,777,216 × 4 = 67,108,864 bytes"},
 		{ID: pagedFormula, Short: "states in managed memory, on the device or not", Rule: "states of tensors of 100,000 elements and more are in managed memory: outside of PyTorch's counters, from none to all of them on the device",
 			Source: bitsandbytes, Worked: "[4096, 4096] in 32 bits, two states: 0 to 134,217,728 bytes"},
 		{ID: factoredFormula, Short: "matrices: 4 × (rows + columns); vectors 4 each", Rule: "Σ trained matrices: 4 bytes for each row and column; vectors 4 bytes an element",
