@@ -129,6 +129,7 @@ func (r *Request) tune(t workload.Train) error {
 	t.Tuning = &tuning
 	r.Workload.Training = &t
 	r.Warnings = append(r.Warnings, a.Warnings...)
+	r.Workload.Open = append(slices.Clone(r.Workload.Open), a.Open...)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,6 +141,7 @@ func (s *session) withAdapters(ctx context.Context, names []string, r *floodmark
 		r.Workload.Adapters = append(r.Workload.Adapters, workload.Adapter{
 			Name: name, Kind: a.Config.KindName(), Rank: a.Config.Rank, Parameters: a.Parameters.Low(), Bytes: a.Bytes()})
 		r.Warnings = append(r.Warnings, a.Warnings...)
+		r.Workload.Open = append(slices.Clone(r.Workload.Open), a.Open...)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type AdapterConfig struct {
 	Feedforward []string
 	counted     adapterKind // the line that counts it; none for LoRA, IA3, trained norms and OFT
 	Biases      string      // bias: which biases of the base model are trained; "none" for none
+	open        []string    // fields that are not known here
 }
 
 // Tuned is what an adapter adds to one module, or to one of every expert.
@@ -77,6 +78,9 @@ type Adapter struct {
 	Stored     account.Figure // bytes of its own weight file; unknown without one
 	Formats    []dtype.Format // in that file, each once
 	Warnings   []account.Warning
+	// Open is what the configuration asks for beyond what is counted, each with its
+	// field: over it nothing is known to fit.
+	Open []string
 }
 
 // Bytes is what the adapter takes beside its base model: what its weight file
@@ -147,6 +151,15 @@ func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 	}
 	f.read(&c.Alpha, "a number", "lora_alpha")
 	f.read(&c.Saved, "a list of names", "modules_to_save")
+	if slices.Contains(c.Saved, "") {
+		f.fail("modules_to_save", "a list of names")
+	}
+	if slices.Contains(c.Targets.names, "") {
+		f.fail("target_modules", "a text or a list of texts")
+	}
+	if !slices.Contains([]string{"", "none", "all"}, c.Biases) && !strings.HasSuffix(c.Biases, "_only") {
+		f.fail("bias", "none, all or lora_only")
+	}
 	if c.counted == nil || c.counted[kindName] != "adalora" { // whose pattern is what training left of each rank
 		f.read(&c.RankPattern, "ranks by pattern", "rank_pattern")
 	}
@@ -215,9 +228,9 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{Config: *c}
-	if c.Biases != "" && c.Biases != "none" {
-		a.Warnings = append(a.Warnings, warning("adapter_biases", "the adapter trains biases of the base model too (bias is %s), which are not counted", quote(c.Biases)))
+	a := &Adapter{Config: *c, Open: slices.Clone(c.open)}
+	if biased := slices.ContainsFunc(base.Tensors, func(t model.Tensor) bool { return strings.HasSuffix(t.Name, ".bias") }); biased && c.Biases != "" && c.Biases != "none" {
+		a.Open = append(a.Open, adapterName+": bias: "+quote(c.Biases)+" trains biases of the base model too, which are not counted")
 	}
 	for i, t := range base.Tensors {
 		t.Shape = base.Linear(t)
@@ -252,6 +265,7 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 		return nil, source.InField(adapterName, "target_modules", "no module of %s is called so", quote(base.Name)).
 			WithHint("name the base model that the adapter was trained on: %s", c.Base)
 	}
+	a.Open = append(a.Open, a.unsaved(base)...)
 	var sum int64
 	for _, t := range a.Tuned {
 		var fits bool
@@ -263,6 +277,23 @@ func (c *AdapterConfig) On(base *model.Model) (*Adapter, error) {
 	a.Parameters = account.Exact(sum, p)
 	a.Stored = account.Unknown("no weight file of the adapter was read", account.Provenance{Scope: account.Requested})
 	return a, nil
+}
+
+// unsaved lists the names of modules to save that the model has not. PEFT adds both
+// names of a classifier's head, of which a model has one
+// (PeftModelForSequenceClassification in src/peft/peft_model.py).
+func (a *Adapter) unsaved(base *model.Model) []string {
+	heads := []string{"classifier", "score"}
+	saved := func(name string) bool {
+		return slices.ContainsFunc(a.Tuned, func(t Tuned) bool { return t.Saved && ends(strings.ReplaceAll(t.Module, "*", "0"), name) })
+	}
+	var open []string
+	for _, name := range a.Config.Saved {
+		if !saved(name) && !(slices.Contains(heads, name) && slices.ContainsFunc(heads, saved)) {
+			open = append(open, adapterName+": modules_to_save: no module of "+quote(base.Name)+" that is counted is called "+quote(name))
+		}
+	}
+	return open
 }
 
 // unmatched is the error of an adapter that is yet to be trained and whose targets

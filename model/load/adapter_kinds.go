@@ -254,17 +254,40 @@ func (c *AdapterConfig) once(base *model.Model, on []Tuned) (Tuned, bool, error)
 
 // uncounted are fields that change what an adapter is in ways that no table counts.
 func uncounted() []string {
-	return []string{"decompose_both", "block_size_pattern", "n_frequency_pattern", "boft_block_num", "hybrid_r", "non_linear", "init_len_pattern", "use_bdlora", "weight_tying"}
+	return []string{"decompose_both", "block_size_pattern", "n_frequency_pattern", "boft_block_num", "hybrid_r", "non_linear", "init_len_pattern", "use_bdlora", "weight_tying",
+		"layer_replication", "trainable_token_indices", "target_parameters", "use_qalora"}
+}
+
+// loraKeys are the fields of LoRA's configuration that are read here, or bear no size
+// (src/peft/config.py, src/peft/tuners/lora/config.py of release 0.19 of PEFT).
+const loraKeys = ` peft_type auto_mapping peft_version base_model_name_or_path revision task_type inference_mode
+ r target_modules exclude_modules lora_alpha lora_dropout fan_in_fan_out bias use_rslora modules_to_save init_lora_weights
+ layers_to_transform layers_pattern rank_pattern alpha_pattern megatron_config megatron_core loftq_config eva_config corda_config
+ lora_ga_config use_dora lora_bias alora_invocation_tokens qalora_group_size runtime_config ensure_weight_tying `
+
+// strange lists the fields of LoRA's configuration that nobody here knows: they may
+// bear on sizes, and over them nothing is known to fit.
+func (f *fields) strange() []string {
+	var open []string
+	for _, name := range slices.Sorted(maps.Keys(f.object)) {
+		if !f.empty(name) && !slices.Contains(strings.Fields(loraKeys), name) {
+			open = append(open, f.file+": "+quote(name)+": this key is not known here, so nobody can say whether it bears on sizes")
+		}
+	}
+	return open
+}
+
+// empty reports a field with which a configuration says nothing.
+func (f *fields) empty(name string) bool {
+	return slices.Contains([]string{"", "null", "false", "0", "0.0", "{}", "[]"}, string(f.object[name]))
 }
 
 // refuseUncounted names a field that no kind of adapter here understands at another
 // value than none.
 func (f *fields) refuseUncounted() error {
 	for _, name := range uncounted() {
-		switch value := string(f.object[name]); value {
-		case "", "null", "false", "0", "0.0", "{}", "[]":
-		default:
-			return source.InField(f.file, name, "is %s, which changes what the adapter holds in a way that is not counted", quote(value)).
+		if !f.empty(name) {
+			return source.InField(f.file, name, "is %s, which changes what the adapter holds in a way that is not counted", quote(string(f.object[name]))).
 				WithHint("name the base model alone, and add the adapter's bytes as a resident")
 		}
 	}
@@ -307,6 +330,9 @@ func (c *AdapterConfig) read(f *fields) error {
 	}
 	if err := f.refuseUncounted(); err != nil {
 		return err
+	}
+	if kind == "LORA" && c.counted == nil {
+		c.open = f.strange()
 	}
 	f.read(&c.Feedforward, "a list of names", "feedforward_modules")
 	var dropout float64

@@ -51,6 +51,40 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
+// What a configuration asks for beyond what is counted is open, with its field.
+func TestAdapterOpen(t *testing.T) {
+	m, biased := base(t), base(t)
+	biased.Tensors = append(biased.Tensors, model.Tensor{Name: "model.layers.0.self_attn.q_proj.bias", Role: model.RoleQuery, Shape: []int64{8}})
+	for _, c := range []struct {
+		fields string
+		base   *model.Model
+		want   string // empty for nothing
+	}{
+		{`"peft_version": "0.18.0", "inference_mode": true, "trainable_token_indices": null, "layer_replication": [], "new_switch": false, "new_list": []`, m, ""},
+		{`"some_new_size_key": 5`, m, `"some_new_size_key": this key is not known here`},
+		{`"modules_to_save": ["lm_head"]`, m, ""},
+		{`"modules_to_save": ["lm_head", "nope"]`, m, `modules_to_save: no module of`},
+		{`"modules_to_save": ["classifier", "score"]`, m, `is called "score"`},
+		{`"bias": "all"`, m, ""},
+		{`"bias": "none"`, biased, ""},
+		{`"bias": "all"`, biased, `bias: "all" trains biases of the base model too`},
+	} {
+		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(`{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], `+c.fields+`}`)))
+		if err != nil {
+			t.Errorf("%s: %v", c.fields, err)
+			continue
+		}
+		a, err := config.On(c.base)
+		if err != nil {
+			t.Errorf("%s: %v", c.fields, err)
+			continue
+		}
+		if open := strings.Join(a.Open, "\n"); c.want == "" && open != "" || !strings.Contains(open, c.want) {
+			t.Errorf("%s: open is %q, want %q", c.fields, open, c.want)
+		}
+	}
+}
+
 func TestAdapterRefuses(t *testing.T) {
 	m := base(t)
 	for _, c := range []struct{ name, text, want string }{
@@ -65,6 +99,13 @@ func TestAdapterRefuses(t *testing.T) {
 		{"a base model of another kind", `{"peft_type": "LORA", "r": 4, "target_modules": ["c_attn"]}`, "no module of"},
 		{"a pattern that looks ahead", `{"peft_type": "LORA", "r": 4, "target_modules": "(?!x).*"}`, "cannot be matched here"},
 		{"a rank of nothing", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "rank_pattern": {"q": 0}}`, "rank_pattern"},
+		{"replicated layers", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "layer_replication": [[0, 4], [2, 8]]}`, "layer_replication: is"},
+		{"trained tokens", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "trainable_token_indices": {"embed_tokens": [1]}}`, "trainable_token_indices: is"},
+		{"parameters of their own", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj"]}`, "target_parameters: is"},
+		{"inputs in groups", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "use_qalora": true}`, "use_qalora: is"},
+		{"a module without a name", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj", null]}`, "target_modules: is"},
+		{"nothing to save", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "modules_to_save": [null]}`, "modules_to_save: is"},
+		{"biases of no kind", `{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "bias": "some"}`, `bias: is "\"some\"", expected none, all or lora_only`},
 		{"more parameters than can be counted", `{"peft_type": "LORA", "r": 9223372036854775807, "target_modules": ["q_proj"]}`, ""},
 	} {
 		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(c.text)))
