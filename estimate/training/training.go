@@ -127,6 +127,11 @@ func (j *job) check() error {
 		if err := s.Check(); err != nil {
 			return refuse("the sharding %v", err)
 		}
+		mesh := j.in.Workload.Mesh
+		ranks := int64(max(1, mesh.DataParallel)) * int64(max(1, mesh.ContextParallel))
+		if s.Group > 0 && ranks%s.Group != 0 && len(j.in.Workload.Assumed) == 0 { // where nobody said how many ranks there are, one is counted
+			return refuse("the sharding has groups of %d ranks, which do not divide the %d that share the states: %d %% %d is not 0", s.Group, ranks, ranks, s.Group)
+		}
 	}
 	if missing := j.in.Workload.Precision.Undeclared(j.train.Optimizer.Moments()); j.train.Tuning == nil && len(missing) > 0 {
 		return refuse("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])

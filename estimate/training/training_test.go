@@ -397,3 +397,21 @@ func TestEveryUnknownHasAReason(t *testing.T) {
 		}
 	}
 }
+
+// Groups of ranks that share one copy must divide the ranks that there are.
+func TestShardGroupsDivideTheRanks(t *testing.T) {
+	m := llama(t)
+	for group, runs := range map[int64]bool{0: true, 1: true, 2: true, 4: true, 3: false, 8: false, 1024: false} {
+		w := work(t, "bf16-params", "adamw", "")
+		w.Mesh.DataParallel = 4
+		w.Training.Sharding = &workload.Sharding{Kind: workload.FSDP2, Group: group}
+		plans, err := parallel.Plan(m, w.Mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = training.Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: plans[0], Workload: &w})
+		if (err == nil) != runs {
+			t.Errorf("groups of %d of 4 ranks: %v", group, err)
+		}
+	}
+}
