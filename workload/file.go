@@ -107,6 +107,7 @@ func ReadFile(src source.Source) (*File, error) {
 	if depth := aliases.Depth(data); depth > maxNesting {
 		return nil, source.InField(src.Name(), "", "nests %d levels deep, more than the %d that a workload file may have", depth, maxNesting)
 	}
+	data = bytes.TrimPrefix(data, []byte(source.ByteOrderMark))
 	var d document
 	if err := aliases.Check(data); err != nil {
 		return nil, source.InField(src.Name(), "", "is not read: %v", err)

@@ -61,6 +61,13 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// A mark of the byte order before a text says nothing.
+func TestByteOrderMark(t *testing.T) {
+	if f, err := read("\xef\xbb\xbfmodel: a\n"); err != nil || f.Model != "a" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 func TestReadFileRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"an unknown key", "modle: x\n", "modle"},

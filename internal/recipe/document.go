@@ -30,6 +30,7 @@ func decode(name string, text []byte) (map[string]any, error) {
 	if len(text) > mostBytes {
 		return nil, source.InField(name, "", "has %d bytes, more than the %d that a configuration may have", len(text), mostBytes)
 	}
+	text = bytes.TrimPrefix(text, []byte(source.ByteOrderMark))
 	if d := aliases.Depth(text); d > mostNesting {
 		return nil, source.InField(name, "", "nests %d levels deep, more than the %d that are read", d, mostNesting)
 	}
@@ -64,8 +65,13 @@ func decodeYAML(name string, text []byte) (map[string]any, error) {
 		return nil, source.InField(name, "", "is not read: %v", err)
 	}
 	var tree map[string]any
-	if err := yaml.Unmarshal(text, &tree); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
 		return nil, source.InField(name, "", "is no YAML of keys: %s", strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	var second any
+	if err := d.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, source.InField(name, "", "holds a second document after ---").WithHint("write one configuration a file")
 	}
 	if tree == nil {
 		return nil, source.InField(name, "", "is empty")

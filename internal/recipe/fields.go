@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -76,7 +77,7 @@ func (p *plan) valueOf(f field, v any) (any, error) {
 		n, is := v.(int64)
 		switch {
 		case !is:
-			return nil, fmt.Errorf("is %s, expected a whole number", shown(v))
+			return nil, noCount(v)
 		case n < 0 && (n != -1 || !mayBeOpen(f)):
 			return nil, fmt.Errorf("is %d, expected 0 or more", n)
 		case n > mostCount:
@@ -93,6 +94,21 @@ func (p *plan) valueOf(f field, v any) (any, error) {
 		return switchOf(v)
 	}
 	return listOf(v)
+}
+
+// noCount says what stands in place of a count, as it was written.
+func noCount(v any) error {
+	switch v := v.(type) {
+	case string:
+		if _, err := strconv.ParseFloat(v, 64); err == nil {
+			return fmt.Errorf("is the text %q, expected a whole number without quotes", shown(v))
+		}
+	case float64:
+		return fmt.Errorf("is %s, expected a whole number of at most %d", strconv.FormatFloat(v, 'f', -1, 64), mostCount)
+	case []any, map[string]any:
+		return fmt.Errorf("is a list or a table, expected a whole number")
+	}
+	return fmt.Errorf("is %s, expected a whole number", shown(v))
 }
 
 // textOf is a text; numbers and switches are read as they are written, for a word

@@ -173,6 +173,15 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A mark of the byte order before a text says nothing.
+func TestByteOrderMark(t *testing.T) {
+	for name, text := range map[string]string{"f.yaml": "num_train_epochs: 3\n", "f.json": `{"num_train_epochs": 3}`, "f.toml": "[training]\nseq_len = 1\n"} {
+		if _, err := Read([]string{name}, published(map[string]string{name: "\xef\xbb\xbf" + text})); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What cannot be read says which file and key, and what was expected.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
@@ -187,6 +196,11 @@ func TestRefused(t *testing.T) {
 		{"f.yaml", strings.Repeat(" ", 80) + "a: 1\n", "levels deep"},
 		{"f.yaml", "distributed_type: FSDP\n", "nothing says what is trained"},
 		{"f.yaml", "model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\nmax_new_tokens: 300\n", "trains nothing"},
+		{"f.yaml", "num_train_epochs: 3\n---\nnum_train_epochs: 99\n", "holds a second document after ---"},
+		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: \"12\"\n", `is the text "12", expected a whole number without quotes`},
+		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: -2\n", "is -2, expected 0 or more"},
+		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: 4611686018427387904\n", "is 4611686018427387904, expected at most 281474976710656"},
+		{"f.yaml", "num_train_epochs: 3\nper_device_train_batch_size: [null]\n", "is a list or a table, expected a whole number"},
 		{"f.json", `{"train_batch_size": 1`, "no JSON"},
 		{"f.json", `{"train_batch_size": 1} x`, "goes on behind"},
 		{"f.toml", "[training]\nseq_len = \n", "line 2"},

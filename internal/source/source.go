@@ -8,6 +8,9 @@ import (
 	"os"
 )
 
+// ByteOrderMark is what some editors put before a text in UTF-8; it says nothing.
+const ByteOrderMark = "\xef\xbb\xbf"
+
 // Source is a named run of bytes of known size that can be read anywhere.
 type Source interface {
 	io.ReaderAt
