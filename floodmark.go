@@ -142,6 +142,9 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 		if err != nil {
 			return outcome{}, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}
+		if err := layCourse(ctx, result, run, in.Memory); err != nil {
+			return outcome{}, fmt.Errorf("laying out the orders of rank %d: %w", plan.Ranks[0], err)
+		}
 		made.accounts = append(made.accounts, budgeted(replay.Account(result.Timeline, run, account.Calculated), result))
 		made.shares = append(made.shares, result.Share)
 		made.capacity = result.Capacity
@@ -191,8 +194,11 @@ func server(name string) (estimate.Engine, bool) {
 	return nil, false
 }
 
-// checked refuses lengths that contradict each other.
+// checked refuses lengths that contradict each other, or the engine.
 func checked(w workload.Workload) error {
+	if w.Engine.Name == "megatron" && w.Training != nil && w.Training.Lengths != nil {
+		return &SettingsError{errors.New("training.lengths says how sequences differ, and Megatron-LM's all have the length of the context")}
+	}
 	for _, in := range w.Inputs {
 		prefix, context := in.Dimensions[workload.SharedPrefix], in.Dimensions[workload.Context]
 		if _, fits := bytesize.Add(context, in.Dimensions[workload.Generated]); !fits {

@@ -207,3 +207,25 @@ func (a *Allocator) checkSegment(s *Segment) error {
 	}
 	return nil
 }
+
+// State is a number for the large blocks of the default pools: where they lie, how
+// large they are and whether they are held. Two states of one allocator with the same
+// number serve the same requests for large blocks in the same way, unless the age of
+// blocks counts (garbage_collection_threshold).
+func (a *Allocator) State() uint64 {
+	var sum uint64
+	for i := range a.blocks {
+		if b := &a.blocks[i]; b.state != dead && b.pool == poolIndex(0, false) {
+			sum += mixed(mixed(mixed(b.addr)+uint64(b.size)) + uint64(b.state))
+		}
+	}
+	return sum
+}
+
+// mixed spreads a number over all its bits (the last step of SplitMix64).
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -58,6 +58,9 @@ type Result struct {
 	Checks   []account.Check // empty for an engine that checks nothing
 	Totals   []Total
 	Share    *Share // nil for an engine that takes no share of its card
+	// Course is the same work over inputs of sizes that differ, in some of the orders
+	// in which they can come; nil where all are of the size of the timeline.
+	Course *timeline.Course
 }
 
 // Engine predicts the memory of one kind of software.

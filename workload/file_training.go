@@ -75,6 +75,7 @@ type trainingYAML struct {
 	Checkpointing  string          `yaml:"checkpointing"`
 	Attention      string          `yaml:"attention"`
 	Packed         bool            `yaml:"packed"`
+	Lengths        *lengthsYAML    `yaml:"lengths"`
 	Loss           string          `yaml:"loss"`
 	Objective      *objectiveYAML  `yaml:"objective"`
 	Accumulation   whole           `yaml:"accumulation"`
@@ -107,6 +108,16 @@ type tuningYAML struct {
 
 	Feedforward []string         `yaml:"feedforward_modules"`
 	Options     map[string]whole `yaml:"options"`
+}
+
+type lengthsYAML struct {
+	Of        []whole `yaml:"of"`
+	Mean      whole   `yaml:"mean"`
+	Deviation whole   `yaml:"deviation"`
+	Shortest  whole   `yaml:"shortest"`
+	Longest   whole   `yaml:"longest"`
+	Longer    string  `yaml:"longer"`
+	Sequences whole   `yaml:"sequences"`
 }
 
 type evaluationYAML struct {
@@ -155,6 +166,12 @@ func (c *checker) training(d trainingYAML) *Train {
 	if t.Checkpointing, err = ParseCheckpointing(d.Checkpointing); err != nil {
 		c.wrong("training.checkpointing", "%v", err)
 	}
+	if l := d.Lengths; l != nil {
+		t.Lengths = c.lengths(*l)
+		if t.Packed {
+			c.wrong("training.lengths", "say nothing of sequences that are packed up to the context")
+		}
+	}
 	if a := d.Tuning; a != nil {
 		t.Tuning = c.tuning(*a)
 	}
@@ -196,6 +213,21 @@ func (c *checker) training(d trainingYAML) *Train {
 		t.Export = &ExportTo{Format: c.format("training.export.copy", d.Export.Copy)}
 	}
 	return t
+}
+
+// lengths checks how long the sequences are.
+func (c *checker) lengths(d lengthsYAML) *Lengths {
+	l := &Lengths{
+		Mean: int64(d.Mean), Deviation: int64(d.Deviation), Shortest: int64(d.Shortest), Longest: int64(d.Longest), Sequences: int64(d.Sequences),
+		Drops: choose(c, "training.lengths.longer", d.Longer, []string{"cut", "drop"}) == "drop",
+	}
+	for _, n := range d.Of {
+		l.Of = append(l.Of, int64(n))
+	}
+	if err := l.Check(); err != nil {
+		c.wrong("training.lengths", "%v", err)
+	}
+	return l
 }
 
 func (c *checker) tuning(d tuningYAML) *Tuning {

@@ -29,6 +29,8 @@ type Train struct {
 	// Packed says that sequences are packed into one another up to the context, with
 	// positions of their own.
 	Packed bool
+	// Lengths is how long the sequences are; nil where all are as long as the context.
+	Lengths *Lengths
 	// Loss is how the loss is computed, of software that has a choice; empty for what
 	// its configurations have.
 	Loss         Loss

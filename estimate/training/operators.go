@@ -290,10 +290,15 @@ func (j *job) prompt(batch int64) int64 {
 	return 0
 }
 
-// inputs are the tokens of a micro-batch and their labels.
+// inputs are the tokens of a micro-batch and their labels, as long as the context.
 func (j *job) inputs() {
-	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
 	context, _ := j.in.Workload.Dimension(workload.Context)
+	j.inputsOf(context)
+}
+
+// inputsOf are inputs of a length.
+func (j *job) inputsOf(context int64) {
+	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
 	context += j.prompt(batch)
 	m := j.ops.m
 	if j.pictures() {
@@ -304,10 +309,10 @@ func (j *job) inputs() {
 	if (j.earlier() || j.train.Objective != nil) && j.in.Model.Stacks[0].Kind == model.Decoder {
 		j.ops.batch.Mask = m.Input(dtype.I64, batch, context)
 	}
+	j.ops.net.Cut(context)
 	if !j.hasOwn() {
 		return
 	}
-	j.ops.net.Cut(context)
 	if own, _ := j.software(); own == modules.TorchTitan {
 		return // labels are moved by the loader
 	}

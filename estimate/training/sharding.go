@@ -270,6 +270,12 @@ func (j *job) backward() {
 	if j.division != nil {
 		j.division.backwardEnds()
 	}
+	if !j.hasOwn() && !j.train.KeepsOutputs {
+		// Trainer.training_step returns the loss over the micro-batches, detached: with
+		// the loss goes what hangs on it, such as embeddings of which PEFT wants a
+		// gradient, and that gradient.
+		j.ops.rebind(j.machine.Keep(j.machine.Unary(torch.DivScalar, j.machine.Detach(j.ops.loss))))
+	}
 }
 
 // passThrough gathers part after part as a forward pass does, where nothing of

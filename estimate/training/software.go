@@ -88,7 +88,7 @@ func (j *job) objective() *modules.Objective {
 // its code lies beside the checkpoint (trust_remote_code).
 func besideCheckpoint(modelType string) bool {
 	switch modelType {
-	case "qwen", "chatglm", "internlm", "internlm2", "baichuan", "xverse", "exaone", "minicpm":
+	case "chatglm", "internlm", "internlm2", "baichuan", "xverse", "exaone", "minicpm":
 		return true
 	}
 	return false

@@ -31,9 +31,14 @@ func (Engine) Formulas() []account.Formula { return Formulas() }
 // work needs is not declared, and where packed weights would be trained.
 func (e Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, error) {
 	r, fault, err := e.estimate(in, "")
-	if fault != nil {
+	switch {
+	case fault != nil:
 		// A program that does not run predicts nothing; what is declared still holds.
 		r, fault, err = e.estimate(in, "the operators of this model are not predicted: "+fault.Error())
+	case err == nil:
+		if r.Course = course(in); r.Course == nil && in.Workload.Training != nil && in.Workload.Training.Lengths != nil {
+			r.Timeline.Warn("lengths_not_followed", "what sequences of different lengths leave reserved is not followed: the model's operators have no program here, or fewer than two lengths are within the context")
+		}
 	}
 	return r, errors.Join(err, fault)
 }

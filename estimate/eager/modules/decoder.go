@@ -87,6 +87,8 @@ func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
 		return n.classifier(b)
 	case n.encodesText():
 		return n.encoder(b)
+	case n.qwen():
+		return n.qwenLM(b)
 	}
 	return n.causalLM(b)
 }

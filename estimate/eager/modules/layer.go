@@ -114,6 +114,9 @@ func (p *position) list() []*torch.Tensor {
 
 // joinedBy runs a layer by how its parts are joined.
 func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
+	if n.qwen() {
+		return n.qwenBlock(l, x, p)
+	}
 	f := n.m.Module("layers", &x)
 	switch {
 	case len(l.Mixers) != 1:

@@ -224,6 +224,9 @@ func (n *Net) Cut(length int64) {
 	if n.o.Software == TorchTitan {
 		n.turns = n.m.Buffer(dtype.C64, n.o.Release.tableRows(length), n.rotary/2)
 	}
+	if n.qwen() {
+		n.qwenTables(length)
+	}
 	if n.o.Software != LitGPT {
 		return
 	}

@@ -174,6 +174,7 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	}
 	n.reads = max(0, slices.IndexFunc(source.Stacks, func(s model.Stack) bool { return s.Kind == model.Decoder }))
 	n.beyond = n.towers()
+	n.o.Reentrant = o.Reentrant || n.qwen() // it says nothing of it, in no release
 	drop := n.firstLayer()
 	n.place()
 	drop()

@@ -52,7 +52,7 @@ const anyEncoder = "encoder"
 // program: the newest of release 5, or one that recordings of its own or of both
 // its neighbours show to be held (releases.tsv).
 func Recorded(m *model.Model, r Release) bool {
-	if r == (Release{}) || r.Major > 4 {
+	if r == (Release{}) || r.Major > 4 || m.Type == qwenType { // whose class is of no release
 		return true
 	}
 	encodes := len(m.Stacks) == 1 && m.Stacks[0].Kind == model.Encoder

@@ -41,6 +41,11 @@ func (n *Net) Unsupported() string {
 			return why
 		}
 	}
+	if n.qwen() {
+		if why := n.qwenLacks(); why != "" {
+			return why
+		}
+	}
 	for _, u := range n.model.Unknown {
 		if !u.FormatOnly && !n.model.Listed {
 			return "not understood of the model: " + u.Field
