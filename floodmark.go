@@ -138,7 +138,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
 		r.calibrate(result.Timeline)
-		run, err := lay(ctx, result.Timeline, in.Memory)
+		run, err := lay(ctx, result.Timeline, in.Memory, replayOptions(r.Workload))
 		if err != nil {
 			return outcome{}, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}

@@ -2,11 +2,13 @@ package floodmark
 
 import (
 	"context"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/estimate"
 	"floodmark/replay"
 	"floodmark/timeline"
+	"floodmark/workload"
 )
 
 // lay runs a timeline through the allocator. What it caches is no need: where it
@@ -14,8 +16,8 @@ import (
 // fails, so the run is made again within the least that the card can have, and
 // else within the most. Where it fails in both, a run without a limit that gives
 // back what it caches before each phase says what each phase needs.
-func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory) (*replay.Run, error) {
-	o := replay.DefaultOptions()
+func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay.Options) (*replay.Run, error) {
+	unlimited := o
 	free, err := replay.Simulate(ctx, tl, o)
 	most, known := m.Total.High()
 	if err != nil || !known {
@@ -38,7 +40,14 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory) (*replay
 		return free, nil
 	}
 	apart(tl)
-	return replay.Simulate(ctx, tl, replay.DefaultOptions())
+	return replay.Simulate(ctx, tl, unlimited)
+}
+
+// replayOptions are the allocator's, as the workload declares them.
+func replayOptions(w workload.Workload) replay.Options {
+	o := replay.DefaultOptions()
+	o.Settings.ExpandableSegments = slices.Contains(w.Features, workload.ExpandableSegments)
+	return o
 }
 
 // apart puts between the phases that begin with a mark a moment at which the

@@ -145,11 +145,14 @@ const (
 	// RecurrentKernels is recurrent layers in kernels (mamba-ssm, causal-conv1d,
 	// flash-linear-attention) and not in the reference code of their class.
 	RecurrentKernels Feature = "recurrent_kernels"
+	// ExpandableSegments is PyTorch's allocator in segments that grow
+	// (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).
+	ExpandableSegments Feature = "expandable_segments"
 )
 
 // Features lists every feature.
 func Features() []Feature {
-	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels}
+	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels, ExpandableSegments}
 }
 
 // Adapter is one adapter beside the model.

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"floodmark/account"
 	"floodmark/estimate/eager/modules"
 	"floodmark/workload"
 )
@@ -105,6 +106,19 @@ func (j *job) hasOwn() bool {
 func (j *job) choosesOperators() bool {
 	own, _ := j.software()
 	return own == modules.TorchTitan && j.train.Checkpointing.Kind == workload.SelectiveCheckpointing
+}
+
+// compilesLayers reports torch.compile of each layer by itself, which has a program.
+func (j *job) compilesLayers() bool {
+	own, _ := j.software()
+	return own == modules.TorchTitan && j.has(workload.TorchCompile)
+}
+
+// reordered is what the order of a compiled backward leaves open.
+func (j *job) reordered(span int32) {
+	tokens, _ := j.tokens()
+	p := requested(operatorFormula)
+	j.bound(j.term(account.TermTemporaries, account.CategoryTemporary, p), int(span), span, account.Between(0, j.ops.net.Reordered(tokens), p))
 }
 
 // loss is how the loop computes the loss: what the workload says, else what the

@@ -101,6 +101,9 @@ func (j *job) microBatch(n, micro int, makes bool) {
 			j.backward()
 			j.gradientsApart()
 		})
+		if j.compilesLayers() {
+			j.reordered(int32(len(j.tl.Phases) - 1))
+		}
 		if why := j.undescribed(); why != "" {
 			j.unpredicted(from, len(j.tl.Phases)-1, why)
 		}
@@ -267,7 +270,7 @@ func (j *job) why() string {
 	switch {
 	case j.without != "":
 		return j.without
-	case j.has(workload.TorchCompile):
+	case j.has(workload.TorchCompile) && !j.compilesLayers():
 		return "torch.compile fuses and reorders operators, which is not modelled"
 	case j.has(workload.FP8Compute):
 		return "what FP8 training copies and transposes is not modelled"

@@ -190,7 +190,7 @@ func (j *job) surroundings() {
 	j.keep(account.TermContext, account.CategoryContext, outside.Context(arch))
 	j.keep(account.TermCommunication, account.CategoryCommunication, j.talks())
 	graphs := account.Zero("no CUDA graph is captured: none was declared", account.Provenance{Origin: account.Calculated, Scope: account.Process})
-	if j.has(workload.CUDAGraphs) || j.has(workload.TorchCompile) {
+	if j.has(workload.CUDAGraphs) || j.has(workload.TorchCompile) && !j.compilesLayers() {
 		graphs = account.Unknown("what graphs of a training step hold in their pools is not modelled", graphs.Provenance)
 	}
 	j.keep(account.TermGraphPools, account.CategoryGraphPool, graphs)

@@ -188,14 +188,20 @@ func (d Device) splits(blocks, keys int64) int64 {
 	return 1
 }
 
-// flashBackward: dq, dk, dv; a number for each query rounded to 128; and dq in 32
-// bits in whole. Keys and values of groups are expanded first, and summed.
+// flashBackward is the gradients of what flash attention saved.
 func flashBackward(p *pass) {
-	m := p.m
 	k, q, v := p.saved(0), p.saved(1), p.saved(2)
-	m.sites.op = "_flash_attention_backward"
-	grad := m.unitStride(p.grad(), "_flash_attention_backward")
-	dq, dk, dv := m.emptyLike(q.dtype, q), m.emptyLike(k.dtype, k), m.emptyLike(v.dtype, v)
+	p.m.sites.op = "_flash_attention_backward"
+	grad := p.m.unitStride(p.grad(), "_flash_attention_backward")
+	dq, dk, dv := p.m.flashGradients(q, k, v)
+	p.m.drop(grad)
+	p.attentionGradients(dq, dk, dv)
+}
+
+// flashGradients are dq, dk, dv; a number for each query rounded to 128; and dq in 32
+// bits in whole. Keys and values of groups are expanded first, and summed.
+func (m *Machine) flashGradients(q, k, v *impl) (dq, dk, dv *impl) {
+	dq, dk, dv = m.emptyLike(q.dtype, q), m.emptyLike(k.dtype, k), m.emptyLike(v.dtype, v)
 	queries := ceilDiv(q.size[2], 128) * 128
 	heads := q.size[0] * q.size[1]
 	delta := m.bufferOf(heads * queries * 4)
@@ -208,8 +214,7 @@ func flashBackward(p *pass) {
 	}
 	m.free(whole)
 	m.free(delta)
-	m.drop(grad)
-	p.attentionGradients(dq, dk, dv)
+	return dq, dk, dv
 }
 
 func (p *pass) attentionGradients(grads ...*impl) {

@@ -67,6 +67,7 @@ type Options struct {
 	Checkpointing bool  // each layer is computed again in backward
 	Segment       int   // or so many at once; 0 is one
 	Chooses       bool  // or all of a layer but what the software chooses to keep
+	Compiles      bool  // torch.compile, in the way of software that compiles each layer by itself
 	Reentrant     bool  // by the older of PyTorch's two ways
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
 	Reference     bool  // scans run without kernels of other packages (mamba-ssm, causal-conv1d)

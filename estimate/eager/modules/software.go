@@ -36,6 +36,10 @@ func (s Software) Torch(r Release) torch.Release {
 		return torch.Release{Major: 2, Minor: 5}
 	case s == TorchTitan && !r.since(0, 1, 20250129):
 		return torch.Release{Major: 2, Minor: 6}
+	case s == TorchTitan && !r.since(0, 1, 20250423):
+		return torch.Release{Major: 2, Minor: 7}
+	case s == TorchTitan && !r.since(0, 1, 20250806):
+		return torch.Release{Major: 2, Minor: 8}
 	case s == LitGPT && !r.since(0, 1, 20231024):
 		return torch.Release{Major: 2, Minor: 1}
 	case s == LitGPT && !r.since(0, 4, 0):

@@ -23,6 +23,19 @@ func (r Release) dropsLogits() bool { return r.since(0, 1, 20240612) }
 // e10cb9494).
 func (r Release) widensInLoss() bool { return r.since(0, 1, 20241022) }
 
+// compilesBlocks: torch.compile is of each block by itself; before, of the whole model
+// (commit 9954e19cc).
+func (r Release) compilesBlocks() bool { return r.since(0, 1, 20240521) }
+
+// compilesLoss: the loss is compiled too, where the blocks are; for a while it was not
+// (commits e10cb9494, e8977b007 and bbb1b616e).
+func (r Release) compilesLoss() bool {
+	return r.widensInLoss() && !r.since(0, 1, 20241218) || r.since(0, 1, 20250402)
+}
+
+// normsByTorch: norms are torch.nn.RMSNorm (commit 5078e92e4).
+func (r Release) normsByTorch() bool { return r.since(0, 1, 20250417) }
+
 // everySecondProduct is what torchtitan's selective checkpointing of operators
 // keeps: attention, and of the products of matrices the first, the third and so on
 // (parallelize_llama.py, _save_list and _custom_policy). Worked number: of a layer of
@@ -40,12 +53,7 @@ func (n *Net) titanLoss(b Batch) torch.Tensor {
 	logits := m.Keep(n.titanLogits(b))
 	n.ends(logits)
 	n.beforeLoss()
-	f := m.Function()
-	flat := m.Reshape(logits, -1, logits.Size(-1))
-	if n.o.Release.widensInLoss() {
-		flat = m.AsLogits(m.To(flat, dtype.F32))
-	}
-	loss := f.Return(m.CrossEntropy(flat, m.Reshape(b.Labels, -1)))
+	loss := n.titanLossOf(logits, b.Labels)
 	if n.o.Release.dropsLogits() {
 		m.Drop(logits)
 	} else {
@@ -53,6 +61,45 @@ func (n *Net) titanLoss(b Batch) torch.Tensor {
 		n.loop.logits = logits
 	}
 	return loss
+}
+
+// titanLossOf is the loss of logits, whole or in parts.
+func (n *Net) titanLossOf(logits, labels torch.Tensor) torch.Tensor {
+	m := n.m
+	f := m.Function()
+	flat := func(x torch.Tensor) torch.Tensor {
+		x = m.Reshape(x, -1, x.Size(-1))
+		if n.o.Release.widensInLoss() {
+			x = m.AsLogits(m.To(x, dtype.F32))
+		}
+		return x
+	}
+	if n.o.Loss == ChunkedLoss {
+		return f.Return(n.titanLossInParts(f, logits, labels, flat))
+	}
+	return f.Return(m.CrossEntropy(flat(logits), m.Reshape(labels, -1)))
+}
+
+// titanLossInParts is chunked_cross_entropy_loss: logits of a part are widened for
+// their own loss alone (commit e23bb707d).
+func (n *Net) titanLossInParts(f *torch.Frame, logits, labels torch.Tensor, flat func(torch.Tensor) torch.Tensor) torch.Tensor {
+	m := n.m
+	lengths := inParts(logits.Size(1), lossChunks)
+	parts := m.Split(logits, 1, lengths...)
+	for i := range parts {
+		parts[i] = f.Let(parts[i])
+	}
+	total, at := torch.Tensor{}, int64(0)
+	for i, part := range parts {
+		each := m.CrossEntropy(flat(part), m.Reshape(m.Slice(labels, 1, at, at+lengths[i]), -1))
+		at += lengths[i]
+		if i == 0 {
+			total = f.Let(each)
+			continue
+		}
+		f.Set(&total, m.Binary(torch.Add, total, each))
+	}
+	return m.Unary(torch.DivScalar, total)
 }
 
 // titanLogits is Transformer.
@@ -86,7 +133,9 @@ func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	}
 	run := func(x torch.Tensor) torch.Tensor { return n.titanBlock(l, x, batch) }
 	var out torch.Tensor
-	if n.o.Chooses {
+	if n.o.Compiles {
+		out = n.compiledBlock(l, x, batch)
+	} else if n.o.Chooses {
 		out = n.m.CheckpointKeeping(everySecondProduct, func(args []torch.Tensor) torch.Tensor { return run(args[0]) }, x)
 	} else {
 		out = n.checkpointedEvery(l, x, run)
@@ -100,10 +149,14 @@ func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 // checkpointedEvery computes a layer again in backward where it is one of every so
 // many, as torchtitan counts: of every second the second, the fourth and so on.
 func (n *Net) checkpointedEvery(l *layer, x torch.Tensor, run func(torch.Tensor) torch.Tensor) torch.Tensor {
-	if (l.Index+1)%max(1, n.o.Segment) != 0 {
+	if !n.titanRecomputes(l) {
 		return run(x)
 	}
 	return n.checkpointed(x, run)
+}
+
+func (n *Net) titanRecomputes(l *layer) bool {
+	return n.o.Checkpointing && (l.Index+1)%max(1, n.o.Segment) == 0
 }
 
 // titanBlock is TransformerBlock.
@@ -120,6 +173,9 @@ func (n *Net) titanBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 func (n *Net) titanNorm(w, x torch.Tensor) torch.Tensor {
 	m, was := n.m, x.Dtype()
 	f := m.Module("norm", &x)
+	if n.o.Release.normsByTorch() {
+		return f.Return(m.RMSNorm(x, w))
+	}
 	wide := m.To(x, dtype.F32)
 	g := m.Function(&wide)
 	r := m.Unary(torch.Rsqrt, m.Unary(torch.AddScalar, m.Mean(m.Unary(torch.Square, wide), true, -1)))
@@ -212,8 +268,9 @@ func (r Release) tableRows(length int64) int64 {
 
 // titanLacks is what of a model torchtitan builds of other modules than these.
 func (n *Net) titanLacks() string {
-	if n.o.Release == (Release{}) || n.o.Release.since(0, 1, 20250101) {
-		return "torchtitan's modules have a program for commits of 2024 alone: say the day, as torchtitan@0.1.0.dev20240612"
+	r := n.o.Release
+	if r == (Release{}) || r.since(0, 1, 20250605) {
+		return "torchtitan's modules have a program for commits of 2024 and of 2025 to June alone: say the day, as torchtitan@0.1.0.dev20240612"
 	}
 	if n.model.Type != "llama" {
 		return "torchtitan's modules have a program for Llama, not for " + n.model.Type
@@ -221,9 +278,15 @@ func (n *Net) titanLacks() string {
 	if n.o.Attention == Eager {
 		return "torchtitan has no eager attention"
 	}
+	if n.o.Loss == ChunkedLoss && !(r.since(0, 1, 20250324) && !r.since(0, 1, 20250402)) {
+		return "torchtitan has a loss in parts from 2025-03-24 to 2025-04-01 alone"
+	}
 	for _, l := range n.stacks[0].layers {
 		if _, dense := l.FeedForward.(model.Dense); !dense || l.has(model.RoleQKV) || l.has(model.RoleGateUp) {
 			return "torchtitan has projections of their own for query, key, value, gate and up, and this model does not"
+		}
+		if why := n.compileLacks(&l); n.o.Compiles && why != "" {
+			return why
 		}
 	}
 	return ""
