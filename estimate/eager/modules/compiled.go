@@ -150,8 +150,14 @@ func (n *Net) compiledBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor 
 		l.at(model.RoleNorm, 0).weight, l.one(model.RoleQuery), l.one(model.RoleKey), l.one(model.RoleValue), l.one(model.RoleAttentionOutput),
 		l.at(model.RoleNorm, 1).weight, l.one(model.RoleGate), l.one(model.RoleUp), l.one(model.RoleDown),
 	}
+	return n.m.Apply1(r.function(x, weights), append([]torch.Tensor{x}, weights...)...)
+}
+
+// function is the region as an operator on its input and weights, all of which it
+// keeps.
+func (r region) function(x torch.Tensor, weights []torch.Tensor) torch.Function {
 	saved := append([]torch.Tensor{x}, weights...)
-	f := torch.Function{Name: "CompiledFunction",
+	return torch.Function{Name: "CompiledFunction",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			forward := r
 			forward.buffers = c
@@ -159,12 +165,8 @@ func (n *Net) compiledBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor 
 			c.Save(append(saved, forward.list()...)...)
 			return []torch.Tensor{out}
 		},
-		Backward: func(g *torch.Gradients) {
-			back := backwardOf(r, g, len(saved))
-			back.run(weights)
-		},
+		Backward: func(g *torch.Gradients) { backwardOf(r, g, len(saved)).run(weights) },
 	}
-	return n.m.Apply1(f, saved...)
 }
 
 // forward is the region's forward.

@@ -1,0 +1,115 @@
+"""What torch.compile keeps of a Llama block of torchtitan between forward and backward.
+
+In: nothing but the PyTorch that runs it. Out: a line a case on stdout, which
+testdata/compiled/llama_block.txt collects of several releases: release,
+checkpointing, batch, length, width, query heads, key heads, width of a head, width
+of the network, and the bytes of each tensor that the compiled forward gives to the
+backward beside its input, its weights and the rotary table. The graphs are those
+that inductor is handed after AOTAutograd's partition; nothing is compiled further.
+"""
+
+from collections import defaultdict
+
+import torch
+from torch import nn
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._inductor.compile_fx import compile_fx
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.nn import functional as F
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+aten = torch.ops.aten
+SHAPES = [(2, 256, 512, 8, 2, 64, 1792), (1, 64, 256, 4, 4, 64, 688), (2, 128, 256, 8, 8, 32, 704), (1, 512, 512, 16, 4, 32, 1024)]
+
+
+class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).type_as(x) * self.weight
+
+
+def turned(x, table):
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    table = table[0 : x.shape[1]].view(1, x.shape[1], 1, -1)
+    return torch.view_as_real(pairs * table).flatten(3).type_as(x)
+
+
+def repeated(x, times):
+    batch, length, heads, head = x.shape
+    if times == 1:
+        return x
+    return x[:, :, :, None, :].expand(batch, length, heads, times, head).reshape(batch, length, heads * times, head)
+
+
+class Block(nn.Module):
+    """TransformerBlock of torchtitan's Llama, at 9dec370 as at e23bb707d."""
+
+    def __init__(self, width, heads, kv, head, inner):
+        super().__init__()
+        self.head, self.times = head, heads // kv
+        linear = lambda i, o: nn.Linear(i, o, bias=False)
+        self.wq, self.wk, self.wv, self.wo = linear(width, heads * head), linear(width, kv * head), linear(width, kv * head), linear(heads * head, width)
+        self.w1, self.w2, self.w3 = linear(width, inner), linear(inner, width), linear(width, inner)
+        self.before, self.between = Norm(width), Norm(width)
+
+    def attention(self, x, table):
+        batch, length, _ = x.shape
+        q, k, v = (y.view(batch, length, -1, self.head) for y in (self.wq(x), self.wk(x), self.wv(x)))
+        q, k = turned(q, table), turned(k, table)
+        k, v = repeated(k, self.times), repeated(v, self.times)
+        out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True)
+        return self.wo(out.transpose(1, 2).contiguous().view(batch, length, -1))
+
+    def forward(self, x, table):
+        h = x + self.attention(self.before(x), table)
+        n = self.between(h)
+        return h + self.w2(F.silu(self.w1(n)) * self.w3(n))
+
+
+def chosen():
+    products = defaultdict(int)
+
+    def policy(context, operator, *args, **kwargs):
+        product = operator == aten.mm.default
+        products[context.is_recompute] += product
+        if operator == aten._scaled_dot_product_flash_attention_for_cpu.default or product and products[context.is_recompute] % 2:
+            return CheckpointPolicy.MUST_SAVE
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def kept(how, batch, length, width, heads, kv, head, inner):
+    torch._dynamo.reset()
+    block = Block(width, heads, kv, head, inner)
+    if how != "none":
+        block = checkpoint_wrapper(block, preserve_rng_state=False, **({"context_fn": chosen} if how == "selective" else {}))
+    found = []
+
+    def inner_compile(graph, inputs, **options):
+        if not options.get("is_backward"):
+            for node in [n for n in graph.graph.nodes if n.op == "output"][0].args[0][1:]:
+                value = node.meta["val"]
+                source = node
+                while source.target == aten.permute.default:  # a weight turned is no tensor of its own
+                    source = source.args[0]
+                if source.op != "placeholder" and not value.is_complex():
+                    found.append(value.numel() * value.element_size())
+        return make_boxed_func(graph.forward)
+
+    compiled = torch.compile(block, backend=lambda graph, inputs: compile_fx(graph, inputs, inner_compile=inner_compile), fullgraph=True)
+    table = torch.randn(length, head // 2, dtype=torch.complex64)
+    compiled(torch.randn(batch, length, width, requires_grad=True), table).sum().backward()
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    torch.set_default_dtype(torch.bfloat16)
+    release = ".".join(torch.__version__.split(".")[:2])
+    for how in ("none", "selective"):
+        for shape in SHAPES:
+            print(release, how, *shape, ":", *kept(how, *shape))
