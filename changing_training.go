@@ -110,7 +110,7 @@ func (r Request) optimizedBy(name string) (Request, error) {
 	if err != nil {
 		return r, err
 	}
-	if loops(o) && loops(was) && o.Implementation == "" {
+	if o.Lists() && was.Lists() && o.Implementation == "" {
 		o.Implementation = was.Implementation
 	}
 	t.Optimizer = o
@@ -118,11 +118,6 @@ func (r Request) optimizedBy(name string) (Request, error) {
 		p.FirstMoment, p.SecondMoment = workload.StateFormat{}, workload.StateFormat{}
 	}
 	return r, nil
-}
-
-// loops reports an optimizer of which PyTorch has foreach, fused and for_loop.
-func loops(o workload.Optimizer) bool {
-	return o.Bits == 0 && (o.Name == workload.AdamW || o.Name == workload.SGD)
 }
 
 // adapted is an adapter of a rank: the declared one, or one on every linear layer.
@@ -153,8 +148,10 @@ func (p *Prediction) trainingValues(field string) []string {
 	switch {
 	case field == optimizerSetting:
 		list = []string{"adamw_8bit", "paged_adamw_8bit", "adafactor", "sgd"}
-	case field == implementationSetting && loops(t.Optimizer):
+	case field == implementationSetting && t.Optimizer.Fuses():
 		list = []string{string(workload.Fused), string(workload.ForLoop)}
+	case field == implementationSetting && t.Optimizer.Lists():
+		list = []string{string(workload.ForLoop)}
 	case field == precisionSetting && t.Tuning == nil:
 		list = []string{"bf16-params-bf16-grads-fp32-master-fp32-moments", "bf16-params", "fp32-params-autocast"}
 	case field == checkpointingSetting && t.Checkpointing.Kind != workload.FullCheckpointing:

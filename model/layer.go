@@ -50,6 +50,7 @@ type Attention struct {
 	OutputGate          bool    // the output is multiplied by a gate of the query's width
 	SoftCap             float64 // attention logits are squashed to ±SoftCap; 0 for no
 	RotaryCut           bool    // the class cuts heads into what it turns and a rest, even where nothing rests
+	HeadsCopied         bool    // the class copies the heads of query, key and value, so that each lies together
 	QueryScaled         bool    // the class scales the query itself, not the logits
 	RotaryHalves        bool    // the class turns the halves of a head apart, by tables of half its width
 }

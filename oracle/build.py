@@ -124,6 +124,11 @@ def inputs(made, options):
         if training:
             call["labels"] = torch.randint(0, config.num_labels, (batch,))
         return call
+    if config.model_type == "whisper":
+        frames = 2 * config.max_source_positions
+        call = {"input_features": torch.randn(batch, config.num_mel_bins, frames, dtype=FORMATS[options.dtype])}
+        call["labels" if training else "decoder_input_ids"] = torch.randint(1, config.vocab_size, (batch, length))
+        return call
     ids = torch.randint(1, words(config), (batch, length))
     call = {"input_ids": ids}
     if config.is_encoder_decoder:

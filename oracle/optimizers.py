@@ -17,6 +17,12 @@ OPTIMIZERS = {
     "sgd momentum decay foreach": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, foreach=True),
     "sgd nesterov foreach": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=True),
     "sgd nesterov decay for-loop": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, foreach=False),
+    "rmsprop foreach": lambda p: torch.optim.RMSprop(p, lr=0.1, foreach=True),
+    "rmsprop for-loop": lambda p: torch.optim.RMSprop(p, lr=0.1, foreach=False),
+    "adamax foreach": lambda p: torch.optim.Adamax(p, foreach=True),
+    "adamax for-loop": lambda p: torch.optim.Adamax(p, foreach=False),
+    "nadam foreach": lambda p: torch.optim.NAdam(p, foreach=True),
+    "nadam for-loop": lambda p: torch.optim.NAdam(p, foreach=False),
 }
 
 

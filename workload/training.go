@@ -254,7 +254,34 @@ const (
 	Adafactor OptimizerName = "adafactor"
 	Lion      OptimizerName = "lion"
 	Muon      OptimizerName = "muon"
+	RMSprop   OptimizerName = "rmsprop"
+	Adamax    OptimizerName = "adamax"
+	NAdam     OptimizerName = "nadam"
 )
+
+// undescribed are optimizers that transformers' --optim knows and of whose states
+// nothing is known here. Those that step inside backward are not among them: they
+// keep no gradients either.
+const undescribed = "ademamix ademamix_8bit paged_ademamix_32bit paged_ademamix_8bit galore_adamw galore_adamw_8bit galore_adafactor " +
+	"apollo_adamw grokadamw stable_adamw schedule_free_adamw schedule_free_sgd schedule_free_radam rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit"
+
+// Undescribed reports an optimizer of whose states nothing is known here.
+func (o Optimizer) Undescribed() bool {
+	return slices.Contains(strings.Fields(undescribed), string(o.Name))
+}
+
+// Fuses reports an optimizer of which PyTorch has one kernel beside [Optimizer.Lists].
+func (o Optimizer) Fuses() bool { return o.Bits == 0 && (o.Name == AdamW || o.Name == SGD) }
+
+// Lists reports an optimizer of which PyTorch has lists of all parameters at once, and
+// a loop.
+func (o Optimizer) Lists() bool {
+	switch o.Name {
+	case AdamW, SGD, RMSprop, Adamax, NAdam:
+		return o.Bits == 0
+	}
+	return false
+}
 
 // Implementation is how PyTorch loops over parameters.
 type Implementation string
@@ -271,7 +298,8 @@ func optimizers() map[string]Optimizer {
 	bnb := func(n OptimizerName, bits int, paged bool) Optimizer {
 		return Optimizer{Name: n, Bits: bits, Paged: paged, Implementation: Fused}
 	}
-	return map[string]Optimizer{
+	all := map[string]Optimizer{
+		"rmsprop": {Name: RMSprop}, "adamax": {Name: Adamax}, "nadam": {Name: NAdam},
 		"adamw": {Name: AdamW}, "adamw_torch": {Name: AdamW}, "adamw_torch_fused": {Name: AdamW, Implementation: Fused},
 		"adamw_bnb_8bit": bnb(AdamW, 8, false), "adamw_8bit": bnb(AdamW, 8, false), "adamw_32bit": bnb(AdamW, 32, false),
 		"paged_adamw": bnb(AdamW, 32, true), "paged_adamw_32bit": bnb(AdamW, 32, true), "paged_adamw_8bit": bnb(AdamW, 8, true),
@@ -280,6 +308,10 @@ func optimizers() map[string]Optimizer {
 		"sgd": {Name: SGD}, "sgd_momentum": {Name: SGD, Momentum: true},
 		"adafactor": {Name: Adafactor, Implementation: ForLoop}, "muon": {Name: Muon, Implementation: ForLoop},
 	}
+	for name := range strings.FieldsSeq(undescribed) {
+		all[name] = Optimizer{Name: OptimizerName(name), Implementation: Fused}
+	}
+	return all
 }
 
 // Optimizers lists the names of optimizers.
@@ -305,6 +337,8 @@ func ParseOptimizer(name, implementation string) (Optimizer, error) {
 		return o, fmt.Errorf("has the implementation %q, expected foreach, fused or for_loop", implementation)
 	case o.Implementation != "" && o.Implementation != i && name != "adamw_torch_fused":
 		return o, fmt.Errorf("is %q, which has no implementation but its own: foreach, fused and for_loop are PyTorch's, of adamw and sgd", name)
+	case i == Fused && o.Lists() && !o.Fuses():
+		return o, fmt.Errorf("is %q, of which PyTorch has foreach and for_loop alone", name)
 	default:
 		o.Implementation = i
 	}
@@ -318,9 +352,9 @@ func (o Optimizer) Moments() int {
 	switch {
 	case o.Bits != 0 || o.Name == Adafactor:
 		return 0
-	case o.Name == AdamW:
+	case o.Name == AdamW || o.Name == Adamax || o.Name == NAdam:
 		return 2
-	case o.Name == SGD && o.Momentum || o.Name == Muon:
+	case o.Name == SGD && o.Momentum || o.Name == Muon || o.Name == RMSprop:
 		return 1
 	}
 	return 0

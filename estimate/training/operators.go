@@ -305,7 +305,15 @@ func (j *job) inputsOf(context int64) {
 		j.ops.batch = modules.Batch{Pixels: j.ops.net.Pixels(j.in.Workload.Precision.Parameters, batch, j.ops.net.Resolution()), Labels: m.Input(dtype.I64, batch)}
 		return
 	}
-	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, context), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
+	read := context
+	if n, declared := j.in.Workload.Dimension(workload.EncoderLength); declared && modules.Crosses(j.in.Model) {
+		read = n
+	}
+	if j.ops.net.Hears() {
+		j.ops.batch = modules.Batch{Pixels: j.ops.net.Sounds(j.in.Workload.Precision.Parameters, batch), Labels: m.Input(dtype.I64, batch, context)}
+		return
+	}
+	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, read), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
 	if (j.earlier() || j.train.Objective != nil) && j.in.Model.Stacks[0].Kind == model.Decoder {
 		j.ops.batch.Mask = m.Input(dtype.I64, batch, context)
 	}

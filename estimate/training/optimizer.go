@@ -28,6 +28,8 @@ func (j *job) update(list []*parameter, first bool) {
 	list = j.reached(list)
 	switch o := j.train.Optimizer; {
 	case len(list) == 0: // nothing is trained
+	case o.Undescribed():
+		j.undescribedStates(first)
 	case o.Bits != 0:
 		if first {
 			j.inBlocks(list)
@@ -86,6 +88,12 @@ func (j *job) optimizerOptions() torch.OptimizerOptions {
 		o.Algorithm = torch.SGD
 	case workload.Adafactor:
 		o.Algorithm = torch.Adafactor
+	case workload.RMSprop:
+		o.Algorithm = torch.RMSprop
+	case workload.Adamax:
+		o.Algorithm = torch.Adamax
+	case workload.NAdam:
+		o.Algorithm = torch.NAdam
 	}
 	switch j.implementation() {
 	case workload.ForLoop:
@@ -119,6 +127,16 @@ func (j *job) decay(list []*parameter) {
 		all = most
 	}
 	j.here(j.temporaries(), account.Between(0, all, requested(temporaryFormula)))
+}
+
+// undescribedStates leaves open what an optimizer keeps and works with of which nothing
+// is known here.
+func (j *job) undescribedStates(first bool) {
+	why := "what the optimizer " + string(j.train.Optimizer.Name) + " keeps is not modelled"
+	if first {
+		j.bound(j.stateTerm(), len(j.tl.Phases)-1, last, account.Unknown(why, requested(stateFormula(j.train.Optimizer))))
+	}
+	j.here(j.temporaries(), account.Unknown(why, requested(temporaryFormula)))
 }
 
 // stateTerm is the term of the optimizer's states.
@@ -160,10 +178,14 @@ func (j *job) onMasters(list []*parameter, first bool) {
 			p.states = append(p.states, j.born(term, p.in(f.second.Format)))
 		}
 	}
-	if o.Name == workload.AdamW && j.implementation() == workload.Foreach {
+	if o.Lists() && o.Name != workload.SGD && j.implementation() == workload.Foreach {
 		var roots []uint32
 		for _, p := range list {
-			roots = append(roots, j.born(j.temporaries(), p.in(j.formatsOf(p).second.Format)))
+			format := j.formatsOf(p).second.Format
+			if o.Moments() < 2 {
+				format = j.formatsOf(p).first.Format
+			}
+			roots = append(roots, j.born(j.temporaries(), p.in(format)))
 		}
 		j.free(roots...)
 	}

@@ -112,3 +112,53 @@ func TestTimm(t *testing.T) {
 		}
 	}
 }
+
+// Whisper trains on spectrograms of the length that its positions are for, and BART on
+// as many positions as the workload says that its encoder reads.
+func TestEncodersAndDecodersTrain(t *testing.T) {
+	peak := func(family string, encoder int64) account.Figure {
+		m, err := load.Open("../../testdata/eager/" + family)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := work(t, "fp32-params", "adamw", "fused")
+		w.Inputs[0].Dimensions = map[workload.Dimension]int64{workload.MicroBatch: 2, workload.Context: 100}
+		if encoder > 0 {
+			w.Inputs[0].Dimensions[workload.EncoderLength] = encoder
+		}
+		return accountOf(t, m, w).Phases[2].Peak(account.Allocated).Figure
+	}
+	if f := peak("whisper", 0); !f.Known() && !strings.Contains(f.Reason(), "cuDNN") { // what its filters work with is left open
+		t.Errorf("whisper is not predicted: %s", f.Reason())
+	}
+	if f := peak("bart", 0); f.Known() || !strings.Contains(f.Reason(), "encoder_length") {
+		t.Errorf("bart without a length: known %v because %q", f.Known(), f.Reason())
+	}
+	short, known := peak("bart", 100).High()
+	long, also := peak("bart", 400).High()
+	if !known || !also || long <= short {
+		t.Errorf("100 positions of the encoder take %d bytes and 400 take %d", short, long)
+	}
+}
+
+// An optimizer of whose states nothing is known leaves them open by its name; those of
+// torch.optim are the moments that they keep.
+func TestOptimizersByTheirStates(t *testing.T) {
+	m, err := load.Open("../../testdata/eager/llama")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elements, _ := m.Parameters().IsExact()
+	for name, moments := range map[string]int64{"rmsprop": 1, "adamax": 2, "nadam": 2, "galore_adamw": 0} {
+		w := work(t, "fp32-params", name, "")
+		w.Inputs[0].Dimensions = map[workload.Dimension]int64{workload.MicroBatch: 1, workload.Context: 64}
+		a := accountOf(t, m, w)
+		step := a.Phases[len(a.Phases)-1]
+		if f := step.Peak(account.Allocated).Figure; f.Known() != (moments > 0) || moments == 0 && !strings.Contains(f.Reason(), name) {
+			t.Errorf("%s: known %v because %q", name, f.Known(), f.Reason())
+		}
+		if got := bytesOf(a, step, account.TermOptimizerState); moments > 0 && got != moments*4*elements {
+			t.Errorf("%s keeps %d bytes, want %d", name, got, moments*4*elements)
+		}
+	}
+}

@@ -318,6 +318,13 @@ func (j *job) seen() string {
 	switch images, declared := j.in.Workload.Dimension(workload.Images); {
 	case len(stacks) == 1 && (text(stacks[0].Kind) || j.pictures()):
 		return ""
+	case j.train.Objective != nil:
+		return "an objective of pairs of answers is not modelled of a model of several stacks"
+	case modules.Crosses(j.in.Model):
+		if _, declared := j.in.Workload.Dimension(workload.EncoderLength); !declared && stacks[0].Kind == model.Encoder {
+			return "the workload does not say how many positions the encoder reads (encoder_length)"
+		}
+		return ""
 	case len(stacks) < 2 || at < 0:
 		return "the operators of this kind of model are not modelled"
 	case !declared:
@@ -365,7 +372,7 @@ func (j *job) notes() {
 	if j.division != nil && j.train.Sharding == nil {
 		j.warn("sharding_assumed", "how data-parallel ranks divide what training keeps was not declared: DistributedDataParallel is assumed, where each holds all of it")
 	}
-	if o := j.train.Optimizer; o.Implementation == "" && o.Foreign == "" && !j.deepSpeed() && (o.Name == workload.AdamW || o.Name == workload.SGD) {
+	if o := j.train.Optimizer; o.Implementation == "" && o.Foreign == "" && !j.deepSpeed() && o.Lists() {
 		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
 	}
 	if j.train.Tuning != nil && j.train.Tuning.Format == dtype.Unknown {

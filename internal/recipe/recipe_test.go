@@ -155,7 +155,7 @@ func TestOpen(t *testing.T) {
 		{"num_train_epochs: 3\nneftune_noise_alpha: null\nuse_liger_kernel: false\n", ""},
 		{"num_train_epochs: 3\nuse_liger_kernel: true\n", "kernels of Liger"},
 		{"num_train_epochs: 3\nbogus_size: 5\n", "f.yaml: bogus_size: this key is not known here"},
-		{"num_train_epochs: 3\noptim: rmsprop\n", "the states of the optimizer rmsprop are not known"},
+		{"num_train_epochs: 3\noptim: lomo\n", "the states of the optimizer lomo are not known"},
 		{"num_train_epochs: 3\nattn_implementation: my_kernels\n", "my_kernels is not modelled"},
 		{"base_model: m\nlayer_offloading: true\nattn_implementation: sdpa\n", "layers move to main memory"},
 		{"zero_optimization: {stage: 2, zero_quantized_gradients: true}\nbf16: {enabled: true}\n", "what is gathered or reduced is packed"},

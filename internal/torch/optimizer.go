@@ -12,7 +12,14 @@ const (
 	Lion                       // lion-pytorch
 	Adafactor                  // transformers' Adafactor, without a first moment
 	AdamW8bit                  // bitsandbytes, in blocks
+	RMSprop                    // torch.optim.RMSprop, neither centred nor with momentum
+	Adamax                     // torch.optim.Adamax
+	NAdam                      // torch.optim.NAdam
 )
+
+// rooted reports an algorithm of torch.optim that makes its states of all parameters
+// first, and divides by something of each parameter's size.
+func (a Algorithm) rooted() bool { return a == AdamW || a >= RMSprop }
 
 // Form is how an optimizer of torch.optim goes over the parameters.
 type Form uint8
@@ -66,7 +73,7 @@ func (o *Optimizer) Step() {
 
 func (o *Optimizer) step() {
 	var ready []int
-	perParameter := o.o.Algorithm != AdamW
+	perParameter := !o.o.Algorithm.rooted()
 	for i, p := range o.parameters {
 		if p.grad == nil {
 			continue
@@ -90,7 +97,7 @@ func (o *Optimizer) step() {
 		}
 		o.alone(i)
 	}
-	if o.o.Algorithm == AdamW && o.o.Form == Foreach {
+	if o.o.Algorithm.rooted() && o.o.Form == Foreach {
 		o.togetherAdamW(ready)
 	}
 	o.rebind()
@@ -101,7 +108,7 @@ func (o *Optimizer) initialise(i int) {
 	p := o.parameters[i]
 	o.state[i] = []Tensor{}
 	switch o.o.Algorithm {
-	case AdamW:
+	case AdamW, Adamax, NAdam:
 		if o.o.Form == Fused {
 			o.keep(i, "zeros", dtype.F32)
 		}
@@ -111,7 +118,7 @@ func (o *Optimizer) initialise(i int) {
 		if o.o.Momentum {
 			o.keepLike(i)
 		}
-	case Lion:
+	case Lion, RMSprop:
 		o.keepLike(i)
 	case Adafactor:
 		o.initialiseAdafactor(i, p.Shape())
@@ -174,7 +181,7 @@ func (o *Optimizer) alone(i int) {
 	m, p := o.m, o.parameters[i]
 	m.sites.op, m.sites.node = "step", ""
 	switch {
-	case o.o.Algorithm == AdamW && o.o.Form == ForLoop:
+	case o.o.Algorithm.rooted() && o.o.Form == ForLoop:
 		o.aloneAdamW(i)
 	case o.o.Algorithm == Lion:
 		// exp_avg.clone().mul_(beta1).add(grad, alpha=…).sign_() lives until the next.
@@ -191,10 +198,19 @@ func (o *Optimizer) rebind(names ...Tensor) {
 	o.held = append(o.held[:0], names...)
 }
 
-// aloneAdamW: denom = (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps).
+// aloneAdamW: denom = (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps); NAdam's is
+// that too, RMSprop's is the root alone, and Adamax' is named nowhere.
 func (o *Optimizer) aloneAdamW(i int) {
 	m := o.m
 	second := o.state[i][len(o.state[i])-1]
+	switch o.o.Algorithm {
+	case RMSprop:
+		o.rebind(m.Keep(m.Unary(Sqrt, second)))
+		return
+	case Adamax:
+		m.Drop(m.Unary(Abs, second))
+		return
+	}
 	o.rebind(m.Keep(m.Unary(DivScalar, m.Unary(Sqrt, second))))
 }
 

@@ -22,6 +22,12 @@ func TestOptimizers(t *testing.T) {
 		"sgd momentum decay foreach":  {Algorithm: torch.SGD, Momentum: true, WeightDecay: true},
 		"sgd nesterov foreach":        {Algorithm: torch.SGD, Momentum: true, Nesterov: true},
 		"sgd nesterov decay for-loop": {Algorithm: torch.SGD, Form: torch.ForLoop, Momentum: true, Nesterov: true, WeightDecay: true},
+		"rmsprop foreach":             {Algorithm: torch.RMSprop},
+		"rmsprop for-loop":            {Algorithm: torch.RMSprop, Form: torch.ForLoop},
+		"adamax foreach":              {Algorithm: torch.Adamax},
+		"adamax for-loop":             {Algorithm: torch.Adamax, Form: torch.ForLoop},
+		"nadam foreach":               {Algorithm: torch.NAdam},
+		"nadam for-loop":              {Algorithm: torch.NAdam, Form: torch.ForLoop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := torch.New(torch.Options{Device: torch.CPU()})

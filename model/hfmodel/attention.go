@@ -38,6 +38,7 @@ type attention struct {
 	rotaryCut bool   // heads are cut into what rotary positions turn and a rest
 	halves    bool   // the halves of a head are turned apart, by tables of half its width
 	scaled    bool   // the query is scaled before the logits
+	copied    bool   // heads are copied, so that each lies together
 	cacheTail string // key: how many layers at the end read the cache of an earlier one; checkpoints store their own all the same
 }
 
@@ -203,7 +204,7 @@ func (c scope) attend(s section, k *stack, a attentionSizes, n map[string]string
 		QueryHeads: int(a.heads), KVHeads: int(a.kvHeads), KeyDim: int(a.keyDim), ValueDim: int(a.valueDim),
 		RotaryDim: int(a.rotary), CacheOf: -1,
 		QKNorm: norm, QKVBias: bias, OutputBias: outBias, OutputGate: gated,
-		SoftCap: s.real("attn_logit_softcapping"), RotaryCut: k.attn.rotaryCut, QueryScaled: k.attn.scaled, RotaryHalves: k.attn.halves,
+		SoftCap: s.real("attn_logit_softcapping"), RotaryCut: k.attn.rotaryCut, QueryScaled: k.attn.scaled, HeadsCopied: k.attn.copied, RotaryHalves: k.attn.halves,
 	}
 }
 

@@ -14,6 +14,7 @@ func seq2seqFamilies() []family {
 	}
 	bartEncoder, bartDecoder := side(model.Encoder, " embed=model.shared layers=model.encoder.layers", encoder), side(model.Decoder, bartCross+" embed=model.decoder.embed_tokens layers=model.decoder.layers head=lm_head", decoder)
 	bartEncoder.notFor = "ForCausalLM"
+	bartEncoder.scaled, bartDecoder.scaled = true, true
 	bartEncoder.before = []*piece{
 		table(model.RolePositionEmbedding, "model.encoder.embed_positions", "positions+2", "hidden"),
 		norming(model.RoleNorm, "model.encoder.layernorm_embedding", "hidden", "yes"),
@@ -110,7 +111,8 @@ func melPieces(at string) []*piece {
 // bias.
 func whisper(side func(model.StackKind, names, map[string]string) *stack, encoder, decoder map[string]string) family {
 	in, out := side(model.Audio, " layers=model.encoder.layers final=model.encoder.layer_norm", encoder), side(model.Decoder, bartCross+" embed=model.decoder.embed_tokens layers=model.decoder.layers final=model.decoder.layer_norm head=proj_out", decoder)
-	in.attn.keyless, out.attn.keyless = true, true
+	in.attn.keyless, in.attn.scaled, in.attn.copied = true, true, true
+	out.attn.keyless, out.attn.scaled, out.attn.copied = true, true, true
 	in.residual, out.residual, out.tied = model.PreNorm, model.PreNorm, true
 	in.before = melPieces("model.encoder.")
 	out.before = []*piece{table(model.RolePositionEmbedding, "model.decoder.embed_positions", "max_target_positions", "hidden")}

@@ -16,7 +16,11 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	}
 	m := n.m
 	f := m.Module("self_attn", &x)
-	q, k, v, gate := n.projected(f, l, a, x)
+	source, place := x, 0
+	if a.Cross {
+		source, place = p.encoded, len(l.Mixers)-1
+	}
+	q, k, v, gate := n.projected(f, l, a, x, source, place)
 	if n.olderThan(sharedRotary) && n.rotary > 0 {
 		cos, sin := n.rotaryTables(p.ids, x.Dtype())
 		p.sin, p.cos = f.Let(sin), f.Let(cos)
@@ -36,8 +40,13 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 		f.Set(&q, qs)
 		f.Set(&k, ks)
 	}
-	n.keep(f, &k, &v)
+	if a.Causal || a.Cross {
+		n.keep(f, &k, &v)
+	}
 	mask := p.full
+	if a.Cross {
+		mask = torch.Tensor{}
+	}
 	if a.Window > 0 {
 		mask = p.window
 	}
@@ -51,7 +60,7 @@ func (n *Net) attention(l *layer, a model.Attention, x torch.Tensor, p position)
 	if gate.Defined() {
 		f.Set(&out, m.Binary(torch.Mul, out, m.Unary(torch.Sigmoid, gate)))
 	}
-	f.Set(&out, n.linear(l.linear("o_proj", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), out))
+	f.Set(&out, n.linear(l.linear("o_proj", model.RoleAttentionOutput, model.RoleAttentionOutputBias, place), out))
 	return f.Return(out)
 }
 
@@ -61,7 +70,8 @@ func (n *Net) joined(x torch.Tensor) torch.Tensor {
 }
 
 // projected is query, key and value as [batch, heads, length, dim].
-func (n *Net) projected(f *torch.Frame, l *layer, a model.Attention, x torch.Tensor) (q, k, v, gate torch.Tensor) {
+// and keys and values of what another stack made, where it is that.
+func (n *Net) projected(f *torch.Frame, l *layer, a model.Attention, x, source torch.Tensor, place int) (q, k, v, gate torch.Tensor) {
 	switch {
 	case l.has(model.RoleQKV):
 		q, k, v = n.fusedProjection(f, l, a, x)
@@ -69,20 +79,28 @@ func (n *Net) projected(f *torch.Frame, l *layer, a model.Attention, x torch.Ten
 	case a.OutputGate:
 		q, gate = n.gatedQuery(f, l, a, x)
 	default:
-		query := n.linear(l.linear("q_proj", model.RoleQuery, model.RoleQueryBias, 0), x)
+		query := n.linear(l.linear("q_proj", model.RoleQuery, model.RoleQueryBias, place), x)
 		if a.QueryScaled {
 			query = n.m.Unary(torch.MulScalar, query)
 		}
-		q = f.Let(n.heads(n.normed(l, a, model.RoleQueryNorm, query, a.KeyDim)))
+		q = f.Let(n.apart(a, n.normed(l, a, model.RoleQueryNorm, query, a.KeyDim)))
 	}
-	k = f.Let(n.heads(n.normed(l, a, model.RoleKeyNorm, n.linear(l.linear("k_proj", model.RoleKey, model.RoleKeyBias, 0), x), a.KeyDim)))
-	v = f.Let(n.heads(n.split(n.linear(l.linear("v_proj", model.RoleValue, model.RoleValueBias, 0), x), a.ValueDim)))
+	k = f.Let(n.apart(a, n.normed(l, a, model.RoleKeyNorm, n.linear(l.linear("k_proj", model.RoleKey, model.RoleKeyBias, place), source), a.KeyDim)))
+	v = f.Let(n.apart(a, n.split(n.linear(l.linear("v_proj", model.RoleValue, model.RoleValueBias, place), source), a.ValueDim)))
 	return q, k, v, gate
 }
 
 // split is the last dimension as heads of that many elements.
 func (n *Net) split(x torch.Tensor, dim int) torch.Tensor {
 	return n.m.Reshape(x, x.Size(0), x.Size(1), -1, int64(dim))
+}
+
+// apart brings the heads before the positions, as copies where the class makes them.
+func (n *Net) apart(a model.Attention, x torch.Tensor) torch.Tensor {
+	if a.HeadsCopied {
+		return n.m.Contiguous(n.heads(x))
+	}
+	return n.heads(x)
 }
 
 // heads brings the heads before the positions.
@@ -129,7 +147,7 @@ func (n *Net) gatedQuery(f *torch.Frame, l *layer, a model.Attention, x torch.Te
 
 // attend is what every query reads of the values: [batch, length, heads, dim].
 func (n *Net) attend(a model.Attention, q, k, v, mask torch.Tensor) torch.Tensor {
-	if n.o.Attention == Eager && n.encodesText() {
+	if n.o.Attention == Eager && (n.encodesText() || n.crosses()) {
 		return n.biasedAttention(q, k, v, mask, torch.Tensor{}, n.manner().Dropout.Attention)
 	}
 	if n.o.Attention == Flash2 && a.SoftCap == 0 {

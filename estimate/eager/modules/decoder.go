@@ -89,6 +89,8 @@ func (n *Net) run(b Batch) (logits, loss torch.Tensor) {
 		return n.encoder(b)
 	case n.qwen():
 		return n.qwenLM(b)
+	case n.crosses():
+		return n.translated(b)
 	}
 	return n.causalLM(b)
 }

@@ -243,7 +243,7 @@ func (n *Net) selfAttention(l *layer, a model.Attention, x torch.Tensor, p posit
 	if n.olderThan(sharedAttention) {
 		scored = n.scoredInPlace(inner, l, a, x, p.full)
 	} else {
-		q, k, v, _ := n.projected(inner, l, a, x)
+		q, k, v, _ := n.projected(inner, l, a, x, x, 0)
 		scored = inner.Let(n.attend(a, q, k, v, torch.Tensor{}))
 	}
 	inner.Set(&scored, n.joined(scored))

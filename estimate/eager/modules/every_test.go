@@ -60,6 +60,9 @@ func trainOnce(source *model.Model) (why string, err error) {
 	if source.Stacks[0].Kind == model.Vision {
 		b.Pixels, b.Labels = n.Pixels(dtype.BF16, 2, 224), m.Input(dtype.I64, 2)
 	}
+	if n.Hears() {
+		b.IDs, b.Pixels = torch.Tensor{}, n.Sounds(dtype.BF16, 2)
+	}
 	loss := n.Loss(b)
 	m.Phase(account.PhaseBackward, 1)
 	m.Backward(loss)

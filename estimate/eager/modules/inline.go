@@ -19,7 +19,7 @@ func (n *Net) writesAttention() bool {
 func (n *Net) inlineAttention(l *layer, a model.Attention, x torch.Tensor, p position) torch.Tensor {
 	m := n.m
 	f := m.Module("self_attn", &x)
-	q, k, v, _ := n.projected(f, l, a, x)
+	q, k, v, _ := n.projected(f, l, a, x, x, 0)
 	var qs, ks torch.Tensor
 	if n.olderThan(computedTables) {
 		cos, sin := n.keptTables(l, x.Size(1), v.Dtype())

@@ -109,7 +109,7 @@ func (p position) usedBy(layers []layer) position {
 
 // list is what layers share, in the order in which they are given it.
 func (p *position) list() []*torch.Tensor {
-	return []*torch.Tensor{&p.full, &p.window, &p.cos, &p.sin, &p.localCos, &p.localSin, &p.ids}
+	return []*torch.Tensor{&p.encoded, &p.full, &p.window, &p.cos, &p.sin, &p.localCos, &p.localSin, &p.ids}
 }
 
 // joinedBy runs a layer by how its parts are joined.
@@ -119,6 +119,8 @@ func (n *Net) joinedBy(l *layer, x torch.Tensor, p position) torch.Tensor {
 	}
 	f := n.m.Module("layers", &x)
 	switch {
+	case n.crosses():
+		return f.Return(n.inTurn(f, l, x, p))
 	case len(l.Mixers) != 1:
 		n.m.Unknown("a layer with other than one mixer has no program here")
 		return f.Return(x)

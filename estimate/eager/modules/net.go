@@ -111,6 +111,7 @@ type Net struct {
 	packed4     []Parameter     // the packed words of weights in 4 bits
 	inPlace     []*torch.Packed // weights that were made on the card and packed there
 	stacks      []stack
+	across      bool           // see Crosses
 	reads       int            // the stack that reads words
 	outside     weights        // tensors outside every stack
 	cache       []torch.Tensor // keys and values of the pass that runs
@@ -174,6 +175,10 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 		n.stacks = append(n.stacks, own)
 	}
 	n.reads = max(0, slices.IndexFunc(source.Stacks, func(s model.Stack) bool { return s.Kind == model.Decoder }))
+	n.across = Crosses(source)
+	if n.Hears() && !n.recomputes() {
+		n.o.Cache = true // which the class makes unless it is told not to
+	}
 	n.beyond = n.towers()
 	n.o.Reentrant = o.Reentrant || n.qwen() // it says nothing of it, in no release
 	drop := n.firstLayer()
@@ -231,7 +236,7 @@ func (n *Net) language() stack {
 
 // sees reports a decoder beside towers of pictures or of sound.
 func (n *Net) sees() bool {
-	return n.language().Kind == model.Decoder && slices.ContainsFunc(n.stacks, func(s stack) bool { return tower(s.Kind) })
+	return !n.crosses() && n.language().Kind == model.Decoder && slices.ContainsFunc(n.stacks, func(s stack) bool { return tower(s.Kind) })
 }
 
 func tower(k model.StackKind) bool { return k == model.Vision || k == model.Audio }
@@ -239,7 +244,7 @@ func tower(k model.StackKind) bool { return k == model.Vision || k == model.Audi
 // TellsParts reports a program that tells [Around] of its parts: a decoder of
 // transformers, torchtune or torchtitan.
 func (n *Net) TellsParts() bool {
-	return n.o.Software != LitGPT && !n.relative() && !n.vision() && !n.encodesText() && !n.sees()
+	return n.o.Software != LitGPT && !n.relative() && !n.vision() && !n.encodesText() && !n.sees() && !n.crosses()
 }
 
 // LoadsItself reports a program that says how its weights come to the device: the

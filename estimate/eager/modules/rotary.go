@@ -10,6 +10,7 @@ import (
 // tables. The stack's frame holds them until it returns.
 type position struct {
 	ids                torch.Tensor
+	encoded            torch.Tensor // what another stack made
 	full, window       torch.Tensor // masks, where there are any
 	cos, sin           torch.Tensor
 	localCos, localSin torch.Tensor // of layers with a window, where those have their own

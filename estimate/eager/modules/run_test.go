@@ -164,7 +164,12 @@ func batchOf(m *torch.Machine, n *modules.Net, r recorded) modules.Batch {
 		}
 		return b
 	}
-	b := modules.Batch{IDs: m.Input(dtype.I64, batch, length)}
+	b := modules.Batch{}
+	if n.Hears() {
+		b.Pixels = n.Sounds(dtype.F32, batch)
+	} else {
+		b.IDs = m.Input(dtype.I64, batch, length)
+	}
 	if r.flag("positions") {
 		b.Positions = m.Input(dtype.I64, batch, length)
 	}

@@ -33,6 +33,18 @@ func TestRecordedSabotage(t *testing.T) {
 			l.FeedForward = d
 		})},
 		{"a layer, beside a tower", "qwen2_vl", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
+		{"a layer that attends to the encoder", "bart", func(m *model.Model) { m.Stacks[1].Layers = m.Stacks[1].Layers[:1] }},
+		{"copies of heads", "whisper", func(m *model.Model) {
+			for _, s := range m.Stacks {
+				for i := range s.Layers {
+					for place, mixer := range s.Layers[i].Mixers {
+						a := mixer.(model.Attention)
+						a.HeadsCopied = false
+						s.Layers[i].Mixers[place] = a
+					}
+				}
+			}
+		}},
 		{"a layer, of torchtune", "torchtune-tied-0.5", func(m *model.Model) { m.Stacks[0].Layers = m.Stacks[0].Layers[:2] }},
 		{"what its layers are scaled by, of timm", "timm-dinov2-1.0", func(m *model.Model) {
 			for i := range m.Tensors {

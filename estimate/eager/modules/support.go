@@ -59,22 +59,8 @@ func (n *Net) Unsupported() string {
 	if why := n.lacksFlash(); why != "" {
 		return why
 	}
-	switch {
-	case n.relative(), n.vision(), n.o.Software == Timm:
-	case n.encodesText():
-		if why := n.lacksEncoding(); why != "" {
-			return why
-		}
-	case n.language().Kind != model.Decoder:
-		return fmt.Sprintf("a stack of the kind %s has no program here", n.stacks[0].Kind)
-	case n.sees():
-		if !n.manner().Alone || n.o.Software != Transformers || n.o.Release != (Release{}) {
-			return "how this class joins a decoder with towers has no program here"
-		}
-	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
-		return "models of several stacks have no program here but T5"
-	case !n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead):
-		return "a model without token embedding or head has no program here"
+	if why := n.lacksStacks(); why != "" {
+		return why
 	}
 	for _, s := range n.stacks {
 		if s.Kind == model.Predictor || n.sees() && tower(s.Kind) {
@@ -98,12 +84,35 @@ func (n *Net) Unsupported() string {
 	return ""
 }
 
+// lacksStacks is what of the stacks together, and of what stands around them, has no
+// program.
+func (n *Net) lacksStacks() string {
+	switch {
+	case n.relative(), n.vision(), n.o.Software == Timm:
+	case n.encodesText():
+		return n.lacksEncoding()
+	case n.crosses():
+		return n.lacksCrossing()
+	case n.language().Kind != model.Decoder:
+		return fmt.Sprintf("a stack of the kind %s has no program here", n.stacks[0].Kind)
+	case n.sees():
+		if !n.manner().Alone || n.o.Software != Transformers || n.o.Release != (Release{}) {
+			return "how this class joins a decoder with towers has no program here"
+		}
+	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
+		return "models of several stacks have no program here but T5"
+	case !n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead):
+		return "a model without token embedding or head has no program here"
+	}
+	return ""
+}
+
 // positionless is a reason where positions come into attention in a way that no
 // program here knows.
 func (n *Net) positionless(l *layer) string {
 	for _, mixer := range l.Mixers {
 		a, ok := mixer.(model.Attention)
-		if ok && a.Causal && a.RotaryDim == 0 && !n.outside.has(model.RolePositionEmbedding) && !n.relative() {
+		if ok && a.Causal && a.RotaryDim == 0 && !n.outside.has(model.RolePositionEmbedding) && !n.relative() && !n.crosses() {
 			return "attention without rotary, learned or relative positions has no program here"
 		}
 	}

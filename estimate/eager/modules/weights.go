@@ -211,6 +211,7 @@ func (n *Net) held(t model.Tensor) Weight {
 // its adapter.
 func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	w := n.held(t)
+	w.Trained = w.Trained && !n.fixed(t)
 	l := linear{}
 	first := len(n.parameters)
 	defer func() {
@@ -250,6 +251,11 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 		}
 	}
 	return l
+}
+
+// fixed reports the positions of sound, sines that the class does not train.
+func (n *Net) fixed(t model.Tensor) bool {
+	return t.Role == model.RolePositionEmbedding && !n.outside.has(t.Role) && n.Hears()
 }
 
 // weight makes the tensor of a weight that is not packed.
