@@ -3,12 +3,12 @@ package floodmark
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"unicode"
 
 	"floodmark/account"
 	"floodmark/dtype"
+	"floodmark/internal/sorting"
 	"floodmark/record"
 	"floodmark/workload"
 )
@@ -67,7 +67,7 @@ func (s *settingsWalk) value(path string, v reflect.Value) {
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		sorting.By(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
 			s.value(path+"."+key.String(), v.MapIndex(key))
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 	"floodmark/record"
 	"floodmark/replay"
@@ -377,7 +378,7 @@ func (d *tracedDevice) spansAt(moment int) []span {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.address, b.address) })
+	sorting.By(list, func(a, b span) int { return cmp.Compare(a.address, b.address) })
 	return list
 }
 

@@ -1,9 +1,8 @@
 package replay
 
 import (
-	"slices"
-
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/timeline"
 )
 
@@ -52,7 +51,7 @@ func (b *accounting) wanted(phases []account.Phase) []moment {
 			list = append(list, moment{highest, i, &p.AtProcess})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y moment) int { return x.moment - y.moment })
+	sorting.By(list, func(x, y moment) int { return x.moment - y.moment })
 	return list
 }
 

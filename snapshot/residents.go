@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/account"
+	"floodmark/internal/sorting"
 	"floodmark/timeline"
 )
 
@@ -71,7 +72,7 @@ func (r *residents) collect() {
 		slices.SortFunc(allocs, func(a, b uint32) int { return cmp.Compare(x.r.Addresses[a], x.r.Addresses[b]) })
 		r.sizes = append(r.sizes, residentSize{size, allocs})
 	}
-	slices.SortFunc(r.sizes, func(a, b residentSize) int {
+	sorting.By(r.sizes, func(a, b residentSize) int {
 		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.size, a.size))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"floodmark/internal/sorting"
 	"floodmark/internal/source"
 )
 
@@ -219,7 +220,7 @@ func zip64(extra []byte, values *[3]int64) bool {
 // that is how a small zip pretends to hold much.
 func (a *archive) separate(directory int64) error {
 	order := slices.Clone(a.records)
-	slices.SortFunc(order, func(x, y record) int {
+	sorting.By(order, func(x, y record) int {
 		return cmp.Or(cmp.Compare(x.header, y.header), cmp.Compare(x.size, y.size))
 	})
 	end := int64(0)
