@@ -265,20 +265,15 @@ const (
 const undescribed = "ademamix ademamix_8bit paged_ademamix_32bit paged_ademamix_8bit galore_adamw galore_adamw_8bit galore_adafactor " +
 	"apollo_adamw grokadamw stable_adamw schedule_free_adamw schedule_free_sgd schedule_free_radam rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit"
 
-// Undescribed reports an optimizer of whose states nothing is known here.
-func (o Optimizer) Undescribed() bool {
-	return slices.Contains(strings.Fields(undescribed), string(o.Name))
-}
-
 // Fuses reports an optimizer of which PyTorch has one kernel beside [Optimizer.Lists].
-func (o Optimizer) Fuses() bool { return o.Bits == 0 && (o.Name == AdamW || o.Name == SGD) }
+func (o Optimizer) Fuses() bool { return o.Lists() && (o.Name == AdamW || o.Name == SGD) }
 
 // Lists reports an optimizer of which PyTorch has lists of all parameters at once, and
 // a loop.
 func (o Optimizer) Lists() bool {
 	switch o.Name {
 	case AdamW, SGD, RMSprop, Adamax, NAdam:
-		return o.Bits == 0
+		return o.Bits == 0 && o.Foreign == ""
 	}
 	return false
 }
@@ -309,7 +304,7 @@ func optimizers() map[string]Optimizer {
 		"adafactor": {Name: Adafactor, Implementation: ForLoop}, "muon": {Name: Muon, Implementation: ForLoop},
 	}
 	for name := range strings.FieldsSeq(undescribed) {
-		all[name] = Optimizer{Name: OptimizerName(name), Implementation: Fused}
+		all[name] = ForeignOptimizer(name)
 	}
 	return all
 }

@@ -28,8 +28,6 @@ func (j *job) update(list []*parameter, first bool) {
 	list = j.reached(list)
 	switch o := j.train.Optimizer; {
 	case len(list) == 0: // nothing is trained
-	case o.Undescribed():
-		j.undescribedStates(first)
 	case o.Bits != 0:
 		if first {
 			j.inBlocks(list)
@@ -127,16 +125,6 @@ func (j *job) decay(list []*parameter) {
 		all = most
 	}
 	j.here(j.temporaries(), account.Between(0, all, requested(temporaryFormula)))
-}
-
-// undescribedStates leaves open what an optimizer keeps and works with of which nothing
-// is known here.
-func (j *job) undescribedStates(first bool) {
-	why := "what the optimizer " + string(j.train.Optimizer.Name) + " keeps is not modelled"
-	if first {
-		j.bound(j.stateTerm(), len(j.tl.Phases)-1, last, account.Unknown(why, requested(stateFormula(j.train.Optimizer))))
-	}
-	j.here(j.temporaries(), account.Unknown(why, requested(temporaryFormula)))
 }
 
 // stateTerm is the term of the optimizer's states.

@@ -239,8 +239,6 @@ func (d *divided) statesOf(p *parameter) {
 	switch {
 	case o.Bits != 0:
 		d.inBlocks([]*parameter{p})
-	case o.Undescribed():
-		d.undescribedStates(true)
 	default:
 		for i := range o.Moments() {
 			format := f.first.Format

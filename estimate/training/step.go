@@ -372,7 +372,7 @@ func (j *job) notes() {
 	if j.division != nil && j.train.Sharding == nil {
 		j.warn("sharding_assumed", "how data-parallel ranks divide what training keeps was not declared: DistributedDataParallel is assumed, where each holds all of it")
 	}
-	if o := j.train.Optimizer; o.Implementation == "" && o.Foreign == "" && !j.deepSpeed() && o.Lists() {
+	if o := j.train.Optimizer; o.Implementation == "" && !j.deepSpeed() && o.Lists() {
 		j.warn("implementation_assumed", "the optimizer's implementation was not declared: foreach is assumed, PyTorch's default on a GPU")
 	}
 	if j.train.Tuning != nil && j.train.Tuning.Format == dtype.Unknown {

@@ -79,8 +79,10 @@ func (p *plan) attends(t *workload.Train) {
 func (p *plan) optimizes(t *workload.Train, name, implementation string) {
 	o, err := workload.ParseOptimizer(name, implementation)
 	if err != nil {
-		p.open(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
 		o = workload.ForeignOptimizer(name)
+	}
+	if o.Foreign != "" {
+		p.open(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
 	}
 	t.Optimizer = o
 }
