@@ -108,8 +108,7 @@ func TestRecordedTorchtune(t *testing.T) {
 				Checkpointing: workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}},
 			Inputs: []workload.Input{{Dimensions: map[workload.Dimension]int64{workload.Context: 64, workload.MicroBatch: 2}}}}
 		phases := phasesOfSecondStep(t, m, w)
-		start := phases[account.PhaseForward].Start.Requested.Low()
-		peak := func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
+		start, peak := overStart(phases)
 		for _, x := range []struct {
 			name      string
 			got, want int64
@@ -125,6 +124,13 @@ func TestRecordedTorchtune(t *testing.T) {
 			}
 		}
 	}
+}
+
+// overStart is the requested bytes at the beginning of the step, and how far each phase
+// peaks above them.
+func overStart(phases map[account.PhaseID]account.Phase) (start int64, peak func(account.PhaseID) int64) {
+	start = phases[account.PhaseForward].Start.Requested.Low()
+	return start, func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
 }
 
 // TestRecordedDeepSpeed compares a rank of four with what DeepSpeed 0.19.8 allocated
@@ -145,8 +151,7 @@ func TestRecordedDeepSpeed(t *testing.T) {
 		{workload.ZeRO3, 33_055_504, 34_589_440, 0, 13_993_920},
 	} {
 		phases := secondStep(t, m, c.kind)
-		start := phases[account.PhaseForward].Start.Requested.Low()
-		peak := func(id account.PhaseID) int64 { return phases[id].Peak(account.Requested).Figure.Low() - start }
+		start, peak := overStart(phases)
 		for _, x := range []struct {
 			name      string
 			got, want int64

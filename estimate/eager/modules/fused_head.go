@@ -111,14 +111,7 @@ func (r *fusedHeadRun) forward(c *torch.Call, x, weight torch.Tensor) []torch.Te
 // that CUDA does not make.
 func (r *fusedHeadRun) foldOnCPU(c *torch.Call, n, classes int64) {
 	tile := func() torch.Tensor { return c.Empty(dtype.F32, n, classes) }
-	var wide torch.Tensor
-	if r.compute != dtype.F32 {
-		wide = tile()
-	}
-	scaled := tile()
-	if wide.Defined() {
-		c.Free(wide)
-	}
+	scaled := r.scaledTile(tile, c.Free)
 	z := tile()
 	c.Free(scaled)
 	before := torch.Tensor{}
@@ -196,17 +189,22 @@ func (r *fusedHeadRun) backwardOfTile(g *torch.Gradients, stored dtype.Format, n
 	}
 }
 
+// scaledTile is the logits of a tile divided by the temperature, from a copy in 32 bits
+// where the head computes in fewer.
+func (r *fusedHeadRun) scaledTile(tile func() torch.Tensor, free func(torch.Tensor)) torch.Tensor {
+	if r.compute == dtype.F32 {
+		return tile()
+	}
+	wide := tile()
+	scaled := tile()
+	free(wide)
+	return scaled
+}
+
 // gradientOnCPU is _backward_tile.
 func (r *fusedHeadRun) gradientOnCPU(g *torch.Gradients, n, classes int64) {
 	tile := func() torch.Tensor { return g.Empty(dtype.F32, n, classes) }
-	var wide torch.Tensor
-	if r.compute != dtype.F32 {
-		wide = tile()
-	}
-	y := tile()
-	if wide.Defined() {
-		g.Free(wide)
-	}
+	y := r.scaledTile(tile, g.Free)
 	z, logP, p, grad := tile(), tile(), tile(), tile()
 	is := g.Empty(dtype.Bool, n, classes)
 	float := tile()
