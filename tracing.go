@@ -207,7 +207,7 @@ func (t *Trace) Allocations(i, from, to, n int) ([]TracedAllocation, error) {
 			heap.Fix(&largest, 0)
 		}
 	}
-	slices.SortFunc(largest.kept, func(x, y uint32) int {
+	sorting.By(largest.kept, func(x, y uint32) int {
 		return cmp.Or(cmp.Compare(largest.allocs[y].Requested, largest.allocs[x].Requested), cmp.Compare(x, y))
 	})
 	list := []TracedAllocation{}
@@ -281,7 +281,7 @@ func (t *Trace) Segments(i, moment int) ([]TracedSegment, error) {
 			alive = append(alive, uint32(a))
 		}
 	}
-	slices.SortFunc(alive, func(x, y uint32) int { return cmp.Compare(d.Addresses[x], d.Addresses[y]) })
+	sorting.By(alive, func(x, y uint32) int { return cmp.Compare(d.Addresses[x], d.Addresses[y]) })
 	list := []TracedSegment{}
 	next := 0
 	for _, s := range spans {

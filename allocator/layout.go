@@ -3,7 +3,8 @@ package allocator
 import (
 	"cmp"
 	"fmt"
-	"slices"
+
+	"floodmark/internal/sorting"
 )
 
 // BlockState says what a block of a layout is.
@@ -73,7 +74,7 @@ func (a *Allocator) Segments() []Segment {
 			segments = a.appendRanges(segments, int32(i))
 		}
 	}
-	slices.SortFunc(segments, func(s, t Segment) int { return cmp.Compare(s.Addr, t.Addr) })
+	sorting.By(segments, func(s, t Segment) int { return cmp.Compare(s.Addr, t.Addr) })
 	return segments
 }
 

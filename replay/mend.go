@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"floodmark/internal/sorting"
 	"floodmark/snapshot"
 	"floodmark/timeline"
 )
@@ -70,7 +72,7 @@ func (c *certifier) mend() {
 		c.suspectAllocs(endless, notThere)
 		return
 	}
-	slices.Sort(endless)
+	sorting.By(endless, cmp.Compare)
 	c.mended = mended{aliases: map[uint32]uint32{}, skip: map[int]struct{}{}, strays: map[uint32]struct{}{}}
 	lives := c.lifetimes()
 	for _, a := range endless {

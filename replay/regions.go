@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/allocator"
+	"floodmark/internal/sorting"
 	"floodmark/snapshot"
 )
 
@@ -40,7 +41,7 @@ type undo struct {
 }
 
 func (u *undo) sort() {
-	slices.SortFunc(u.regions, func(a, b region) int { return cmp.Compare(a.addr, b.addr) })
+	sorting.By(u.regions, func(a, b region) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // find is the index of the region that holds an address, or of the first one

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"floodmark/allocator"
+	"floodmark/internal/sorting"
 	"floodmark/snapshot"
 	"floodmark/timeline"
 )
@@ -70,7 +71,7 @@ func startOf(sc *scene, before []uint32) start {
 		tenants = append(tenants, t)
 	}
 	// Where two claim the same bytes, the one that the end confirms comes first.
-	slices.SortFunc(tenants, func(a, b tenant) int {
+	sorting.By(tenants, func(a, b tenant) int {
 		if c := cmp.Compare(a.addr, b.addr); c != 0 || a.exact == b.exact {
 			return cmp.Or(c, cmp.Compare(a.alloc, b.alloc))
 		}

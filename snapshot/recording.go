@@ -1,8 +1,8 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"floodmark/account"
@@ -102,7 +102,7 @@ func (s *Snapshot) Outlines() []*Recording {
 			devices = append(devices, d)
 		}
 	}
-	slices.Sort(devices)
+	sorting.By(devices, cmp.Compare)
 	streams := make([]string, len(s.Streams))
 	for i, handle := range s.Streams {
 		streams[i] = strconv.FormatUint(handle, 10)

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 
 	"floodmark/account"
 	"floodmark/internal/sorting"
@@ -69,7 +68,7 @@ func (r *residents) collect() {
 		}
 	}
 	for size, allocs := range bySize {
-		slices.SortFunc(allocs, func(a, b uint32) int { return cmp.Compare(x.r.Addresses[a], x.r.Addresses[b]) })
+		sorting.By(allocs, func(a, b uint32) int { return cmp.Compare(x.r.Addresses[a], x.r.Addresses[b]) })
 		r.sizes = append(r.sizes, residentSize{size, allocs})
 	}
 	sorting.By(r.sizes, func(a, b residentSize) int {

@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"floodmark/internal/sorting"
 )
 
 // Lengths is how long the sequences are that training meets: a list, each of which
@@ -101,7 +104,8 @@ func (l *Lengths) Classes(n int, context int64) []int64 {
 
 // kept is the lengths of the list that are not left out, in ascending order.
 func (l *Lengths) kept(context int64) []int64 {
-	all := slices.Sorted(slices.Values(l.Of))
+	all := slices.Clone(l.Of)
+	sorting.By(all, cmp.Compare)
 	if l.Drops {
 		all = slices.DeleteFunc(all, func(x int64) bool { return x > context })
 	}

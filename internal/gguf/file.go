@@ -266,9 +266,9 @@ func (r *reader) layout(f *File) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
+	slices.SortFunc(order, func(a, b int) int {
 		x, y := f.Tensors[a], f.Tensors[b]
-		return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Bytes, y.Bytes))
+		return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Bytes, y.Bytes), a-b)
 	})
 	end, last := int64(0), ""
 	for _, i := range order {

@@ -1,15 +1,27 @@
 package sorting
 
-import "sort"
+import "slices"
 
 // By puts a list in order by a comparison that is below 0 where a comes first.
-func By[T any](list []T, compare func(a, b T) int) { sort.Stable(&comparison[T]{list, compare}) }
-
-type comparison[T any] struct {
-	list    []T
-	compare func(a, b T) int
+func By[T any](list []T, compare func(a, b T) int) {
+	sorted := make([]T, len(list))
+	for i, from := range order(len(list), func(a, b int) int { return compare(list[a], list[b]) }) {
+		sorted[i] = list[from]
+	}
+	copy(list, sorted)
 }
 
-func (b *comparison[T]) Len() int           { return len(b.list) }
-func (b *comparison[T]) Less(i, j int) bool { return b.compare(b.list[i], b.list[j]) < 0 }
-func (b *comparison[T]) Swap(i, j int)      { b.list[i], b.list[j] = b.list[j], b.list[i] }
+// order is where the elements of a list stand now, the first of the sorted list first.
+func order(n int, compare func(a, b int) int) []int {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int {
+		if c := compare(a, b); c != 0 {
+			return c
+		}
+		return a - b
+	})
+	return places
+}

@@ -76,7 +76,7 @@ func (p Plan) Prepared() (Plan, error) {
 	switch p.Order {
 	case Given:
 	case Ascending:
-		slices.Sort(p.Values)
+		sorting.By(p.Values, cmp.Compare)
 	case Descending:
 		sorting.By(p.Values, func(a, b int64) int { return cmp.Compare(b, a) })
 	default:

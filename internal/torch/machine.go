@@ -278,7 +278,7 @@ func (i *impl) fastestFirst() []int {
 	for d := range order {
 		order[d] = int(i.dims) - 1 - d
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(i.stride[a], i.stride[b]) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(i.stride[a], i.stride[b]), b-a) })
 	return order
 }
 
