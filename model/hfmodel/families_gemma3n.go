@@ -38,7 +38,7 @@ func gemma3nFamilies() []family {
 		{types: "gemma3n_text", classes: "Gemma3n", defaults: defaults, ignores: ignores, stacks: []*stack{k}},
 		// Its vision tower is timm's MobileNet-V5, which is not known here, so
 		// the whole is a lower bound.
-		{types: "gemma3n", classes: "Gemma3n", parts: []part{
+		{types: "gemma3n", classes: "Gemma3n", parts: []*part{
 			{name: "text", key: "text_config", prefix: "model.language_model.", of: "gemma3n_text", bare: true},
 			{name: "vision", key: "vision_config", prefix: "model.vision_tower.", of: "mobilenetv5", use: "Model", optional: true},
 			{name: "audio", key: "audio_config", prefix: "model.audio_tower.", of: "gemma3n_audio", use: "Model", optional: true},

@@ -37,7 +37,7 @@ func gemma4Families() []family {
 	return []family{
 		{types: "gemma4_text", classes: "Gemma4", stacks: []*stack{textModel},
 			defaults: "head_dim=256 global_head_dim=512 sliding_window_pattern=6 vocab_size=262144 hidden_size_per_layer_input=256 vocab_size_per_layer_input=262144"},
-		{types: "gemma4", classes: "Gemma4", parts: []part{
+		{types: "gemma4", classes: "Gemma4", parts: []*part{
 			{name: "text", key: "text_config", prefix: "model.language_model.", of: "gemma4_text", bare: true},
 			{name: "vision", key: "vision_config", prefix: "model.vision_tower.", of: "gemma4_vision", use: "Model", optional: true},
 			{name: "audio", key: "audio_config", prefix: "model.audio_tower.", of: "gemma4_audio", use: "Model", optional: true},

@@ -68,7 +68,7 @@ func namedFamilies() []family {
 				ffn:    dense{plain: true, bias: "!no_bias=true", times: 4}}}},
 		// Where none of bf16, fp16 and fp32 is set, the class sets bf16 and casts
 		// the model (modeling_qwen.py of Qwen/Qwen-7B, QWenLMHeadModel.__init__).
-		{types: "qwen", classes: "QWen Qwen", base: "transformer.", converts: "bfloat16", defaults: "hidden_act=silu", parts: []part{{name: "visual", key: "visual",
+		{types: "qwen", classes: "QWen Qwen", base: "transformer.", converts: "bfloat16", defaults: "hidden_act=silu", parts: []*part{{name: "visual", key: "visual",
 			prefix: "transformer.visual.", of: "qwen_vl_visual", fixed: true, use: "Model", optional: true}},
 			stacks: []*stack{{names: gptNames + " gate=mlp.w1 up=mlp.w2 down=mlp.c_proj",
 				attn: attention{bias: "yes", outBias: "!no_bias=true", kvAll: true}, ffn: dense{halved: true, bias: "!no_bias=true"}}}},

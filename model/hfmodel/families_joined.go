@@ -5,7 +5,7 @@ import "floodmark/model"
 // joinedFamilies is further families that join a text model with towers.
 func joinedFamilies() []family {
 	return []family{
-		{types: "mllama", classes: "Mllama", parts: []part{read(text("mllama_text_model", "language_model."), ""),
+		{types: "mllama", classes: "Mllama", parts: []*part{read(text("mllama_text_model", "language_model."), ""),
 			seen("mllama_vision_model", "vision_model.")}, around: []*piece{
 			project("multi_modal_projector", "text.hidden", "vision.vision_output_dim", "yes"),
 		}},
@@ -13,8 +13,8 @@ func joinedFamilies() []family {
 			defaults: "hidden_size=4096 intermediate_size=14336 num_hidden_layers=40 num_attention_heads=32 num_key_value_heads=8 vocab_size=128256"},
 		{types: "mllama_vision_model", expects: "max_num_tiles=4", ignores: "intermediate_layers_indices", stacks: mllamaVision(),
 			defaults: "hidden_size=1280 intermediate_size=5120 num_hidden_layers=32 num_global_layers=8 attention_heads=16 image_size=448 patch_size=14 num_channels=3 vision_output_dim=7680 max_num_tiles=4"},
-		{types: "glm4v", classes: "Glm4v", parts: []part{read(text("glm4v_text", ""), model.SectionedAxes), towerOf("glm4v_vision", "visual.")}},
-		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []part{read(text("glm4v_moe_text", "model.language_model."), model.SectionedAxes),
+		{types: "glm4v", classes: "Glm4v", parts: []*part{read(text("glm4v_text", ""), model.SectionedAxes), towerOf("glm4v_vision", "visual.")}},
+		{types: "glm4v_moe", classes: "Glm4vMoe", parts: []*part{read(text("glm4v_moe_text", "model.language_model."), model.SectionedAxes),
 			towerOf("glm4v_vision", "model.visual.")}},
 		{types: "glm4v_vision",
 			defaults: "depth=24 hidden_size=1536 num_heads=12 intermediate_size=13696 image_size=336 patch_size=14 out_hidden_size=4096 spatial_merge_size=2 temporal_patch_size=2 in_channels=3",
@@ -41,7 +41,7 @@ func joinedFamilies() []family {
 func furtherJoinedFamilies() []family {
 	const clipL = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 image_size=336 patch_size=14"
 	return []family{
-		{types: "kimi_k25", classes: "KimiK25", parts: []part{text("deepseek_v3", "language_model."),
+		{types: "kimi_k25", classes: "KimiK25", parts: []*part{text("deepseek_v3", "language_model."),
 			towerOf("moonvit_3d", "vision_tower.")}, around: []*piece{
 			norming(model.RoleProjector, "mm_projector.pre_norm", "vision.mm_hidden_size", "yes"),
 			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
@@ -50,7 +50,7 @@ func furtherJoinedFamilies() []family {
 		{types: "moonvit_3d", ignores: "init_pos_emb_time", rename: map[string]string{keyHidden: "vt_hidden_size",
 			keyHeads: "vt_num_attention_heads", keyLayers: "vt_num_hidden_layers", keyFFN: "vt_intermediate_size"},
 			stacks: []*stack{moonvit()}},
-		{types: "minicpmv", classes: "MiniCPMV", parts: []part{
+		{types: "minicpmv", classes: "MiniCPMV", parts: []*part{
 			{name: "text", key: "text_config", prefix: "llm.", of: "llama", inline: true},
 			{name: "vision", key: "vision_config", prefix: "vpm.", of: "siglip_vision_model", use: "Model",
 				defaults: "vision_use_head=false"},
@@ -67,11 +67,11 @@ func furtherJoinedFamilies() []family {
 				norming(model.RoleProjector, "resampler.ln_kv", "text.hidden", "yes"),
 				norming(model.RoleProjector, "resampler.ln_post", "text.hidden", "yes"),
 			}},
-		{types: "qwen2_audio", classes: "Qwen2Audio", parts: []part{text("qwen2", "language_model."), {name: "audio", key: "audio_config",
+		{types: "qwen2_audio", classes: "Qwen2Audio", parts: []*part{text("qwen2", "language_model."), {name: "audio", key: "audio_config",
 			prefix: "audio_tower.", of: "qwen2_audio_encoder", use: "Model"}}, around: []*piece{
 			project("multi_modal_projector.linear", "text.hidden", "audio.hidden", "yes"),
 		}},
-		{types: "phi3_v", classes: "Phi3V", parts: []part{text("phi3", ""),
+		{types: "phi3_v", classes: "Phi3V", parts: []*part{text("phi3", ""),
 			{name: "vision", key: "img_processor", prefix: "model.vision_embed_tokens.img_processor.", of: "clip_vision_model", fixed: true,
 				use: "Model", defaults: clipL}},
 			ignores: "img_processor.num_img_tokens img_processor.image_dim_out", around: []*piece{
@@ -80,7 +80,7 @@ func furtherJoinedFamilies() []family {
 				project("model.vision_embed_tokens.img_projection.0", "text.hidden", "4*vision.hidden", "yes"),
 				project("model.vision_embed_tokens.img_projection.2", "text.hidden", "text.hidden", "yes"),
 			}},
-		{types: "clip", classes: "CLIP", parts: []part{
+		{types: "clip", classes: "CLIP", parts: []*part{
 			{name: "text", key: "text_config", of: "clip_text_model", use: "Model"}, seen("clip_vision_model", ""),
 		}, around: []*piece{
 			project("text_projection", "projection_dim", "text.hidden", ""),

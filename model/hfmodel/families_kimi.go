@@ -22,7 +22,7 @@ func kimiFamilies() []family {
 				after: []*piece{
 					norming(model.RoleOther, "model.output_attn_res_norm", "hidden", ""), {name: "model.output_attn_res_proj", role: model.RoleOther, shape: "1 hidden"},
 				}}}},
-		{types: "kimi_k3", classes: "KimiK3", parts: []part{text("kimi_linear", "language_model."), towerOf("moonvit_rms", "vision_tower.")}, around: []*piece{
+		{types: "kimi_k3", classes: "KimiK3", parts: []*part{text("kimi_linear", "language_model."), towerOf("moonvit_rms", "vision_tower.")}, around: []*piece{
 			project("mm_projector.proj.0", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1",
 				"vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", ""),
 			project("mm_projector.proj.2", "vision.text_hidden_size", "vision.mm_hidden_size*vision.merge_kernel_size@0*vision.merge_kernel_size@1", ""),

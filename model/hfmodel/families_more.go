@@ -145,7 +145,7 @@ func moreDecoders() []family {
 // moreJoined is further models of images and text.
 func moreJoined() []family {
 	return []family{
-		{types: "idefics3 smolvlm", classes: "Idefics3 SmolVLM", parts: []part{
+		{types: "idefics3 smolvlm", classes: "Idefics3 SmolVLM", parts: []*part{
 			{name: "text", key: "text_config", prefix: "model.text_model.", of: "llama", bare: true},
 			seen("idefics3_vision", "model.vision_model."),
 		}, defaults: "scale_factor=2",
@@ -156,7 +156,7 @@ func moreJoined() []family {
 				patch("embeddings.patch_embedding", "hidden num_channels patch_size patch_size", "yes"),
 				table(model.RolePositionEmbedding, "embeddings.position_embedding", "patches", "hidden"),
 			}, []*piece{norming(model.RoleFinalNorm, "post_layernorm", "hidden", "yes")})}},
-		{types: "kimi_vl", classes: "KimiVL", parts: []part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")},
+		{types: "kimi_vl", classes: "KimiVL", parts: []*part{text("deepseek_v3", "language_model."), seen("moonvit", "vision_tower.")},
 			around: []*piece{
 				norming(model.RoleProjector, "multi_modal_projector.pre_norm", "vision.hidden", "yes"),
 				project("multi_modal_projector.linear_1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "vision.hidden*vision.merge_kernel_size@0*vision.merge_kernel_size@1", "yes"),
@@ -188,7 +188,7 @@ func minimaxM3Families() []family {
 			expects: "qk_norm_type=per_head use_qk_norm=true attention_output_gate=false", stacks: []*stack{k},
 			ignores: "index_block_size index_topk_blocks index_local_blocks index_n_heads index_head_dim use_gemma_norm sparse_attention_config.sparse_disable_index_value" +
 				" sparse_attention_config.sparse_block_size sparse_attention_config.sparse_topk_blocks sparse_attention_config.sparse_local_block sparse_attention_config.sparse_init_block sparse_attention_config.use_sparse_attention"},
-		{types: "minimax_m3_vl", classes: "MiniMaxM3Sparse", when: "text_config.hidden_size", parts: []part{
+		{types: "minimax_m3_vl", classes: "MiniMaxM3Sparse", when: "text_config.hidden_size", parts: []*part{
 			text("minimax_m3", "language_model."), towerOf("minimax_m3_vl_vision", "vision_tower."),
 		}, ignores: "multimodal_projector_bias vision_feature_layer " + compression,
 			defaults: "merged_hidden_size=24576 projector_hidden_size=6144", around: []*piece{

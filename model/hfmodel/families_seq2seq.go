@@ -34,7 +34,7 @@ func seq2seqFamilies() []family {
 		{types: "m2m_100", classes: "M2M100", ignores: "num_hidden_layers", stacks: []*stack{m2mEncoder, m2mDecoder}},
 		whisper(side, encoder, decoder),
 		whisperEncoder(side, encoder),
-		{types: "vision-encoder-decoder", classes: "VisionEncoderDecoder", parts: []part{
+		{types: "vision-encoder-decoder", classes: "VisionEncoderDecoder", parts: []*part{
 			{name: "encoder", key: "encoder", prefix: "encoder.", use: "Encoder"},
 			{name: "decoder", key: "decoder", prefix: "decoder.", use: "ForCausalLM"},
 		}},

@@ -128,7 +128,7 @@ func (b *builder) family(s section, f family, at site) {
 
 // part builds the model of a nested object, and returns it as expressions
 // read it.
-func (b *builder) part(s section, p part, at site, others sections) section {
+func (b *builder) part(s section, p *part, at site, others sections) section {
 	own, stated := s.sub(p.key)
 	inlined := !stated && p.inline
 	if inlined {
