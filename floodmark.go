@@ -100,6 +100,9 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err := errors.Join(checked(r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
 		return nil, err
 	}
+	if r, err = r.read(e); err != nil {
+		return nil, err
+	}
 	if r, err = r.trained(); err != nil {
 		return nil, err
 	}
@@ -117,6 +120,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 		return nil, err
 	}
 	p.accounts, p.Capacity, p.shares = made.accounts, made.capacity, made.shares
+	p.leaveOpen()
 	p.decide()
 	return p, nil
 }
@@ -206,6 +210,9 @@ func checked(w workload.Workload) error {
 		}
 		if prefix > context {
 			return &SettingsError{fmt.Errorf("the input %s shares a prefix of %d positions, more than its context of %d", in.Name, prefix, context)}
+		}
+		if err := batched(w, in); err != nil {
+			return &SettingsError{err}
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 // workload itself, so that no setting can be forgotten.
 func settingsOf(w *workload.Workload) []record.NamedSetting {
 	walk := &settingsWalk{values: map[string][]string{}}
-	walk.value("", reflect.ValueOf(*w))
+	stated("", reflect.ValueOf(*w), walk.add)
 	var list []record.NamedSetting
 	for _, name := range walk.names {
 		list = append(list, record.NamedSetting{Name: name, Value: strings.Join(walk.values[name], ", ")})
@@ -43,40 +43,41 @@ func (s *settingsWalk) add(path, text string) {
 	s.values[name] = append(s.values[name], text)
 }
 
-// value adds a value and what is in it; what is zero was not declared.
-func (s *settingsWalk) value(path string, v reflect.Value) {
+// stated adds a value and what is in it, each with its path; what is zero was not
+// declared.
+func stated(path string, v reflect.Value, add func(path, text string)) {
 	if v.IsZero() {
 		return
 	}
 	switch of := v.Interface().(type) {
 	case dtype.Format:
-		s.add(path, workload.FormatName(of))
+		add(path, workload.FormatName(of))
 		return
 	case account.Figure:
 		return
 	case fmt.Stringer:
-		s.add(path, of.String())
+		add(path, of.String())
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		s.value(path, v.Elem())
+		stated(path, v.Elem(), add)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			s.value(path+"."+snake(v.Type().Field(i).Name), v.Field(i))
+			stated(path+"."+snake(v.Type().Field(i).Name), v.Field(i), add)
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
 		sorting.By(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
-			s.value(path+"."+key.String(), v.MapIndex(key))
+			stated(path+"."+key.String(), v.MapIndex(key), add)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			s.value(path, v.Index(i))
+			stated(path, v.Index(i), add)
 		}
 	default:
-		s.add(path, fmt.Sprint(v.Interface()))
+		add(path, fmt.Sprint(v.Interface()))
 	}
 }
 

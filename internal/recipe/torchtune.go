@@ -60,6 +60,10 @@ func (p *plan) torchtune() {
 		t.Loss = workload.ChunkedLoss
 	case strings.HasSuffix(loss, "CrossEntropyLoss"):
 		t.Loss = workload.PlainLoss
+	default:
+		if p.said("loss") {
+			p.open(p.where("loss"), "the loss "+shown(loss)+" is not known here")
+		}
 	}
 }
 
