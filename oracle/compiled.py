@@ -1,12 +1,23 @@
-"""What torch.compile keeps of a Llama block of torchtitan between forward and backward.
+"""What torch.compile keeps of a Llama block of torchtitan between forward and backward,
+and of its loss.
 
-In: nothing but the PyTorch that runs it. Out: a line a case on stdout, which
-testdata/compiled/llama_block.txt collects of several releases: release,
+In: nothing or "loss", and the PyTorch that runs it. Out: a line a case on stdout.
+
+testdata/compiled/llama_block.txt collects blocks of several releases: release,
 checkpointing, batch, length, width, query heads, key heads, width of a head, width
 of the network, and the bytes of each tensor that the compiled forward gives to the
 backward beside its input, its weights and the rotary table. The graphs are those
 that inductor is handed after AOTAutograd's partition; nothing is compiled further.
+
+testdata/compiled/loss.txt has the loss: release, batch, length, vocabulary, the bytes
+of each tensor that forward gives to the backward beside logits and labels, and after
+another colon those of each buffer that the backward's code makes, as inductor writes
+it for a CPU.
 """
+
+import math
+import re
+import sys
 
 from collections import defaultdict
 
@@ -14,11 +25,13 @@ import torch
 from torch import nn
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.utils import run_and_get_code
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 aten = torch.ops.aten
+LOGITS = [(1, 64, 1000), (2, 128, 4096), (4, 32, 32000)]
 SHAPES = [(2, 256, 512, 8, 2, 64, 1792), (1, 64, 256, 4, 4, 64, 688), (2, 128, 256, 8, 8, 32, 704), (1, 512, 512, 16, 4, 32, 1024)]
 
 
@@ -107,9 +120,41 @@ def kept(how, batch, length, width, heads, kv, head, inner):
     return sorted(found)
 
 
+def loss(logits, labels):
+    """cross_entropy_loss of torchtitan's components/loss.py."""
+    return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
+
+
+def made(code):
+    """The bytes of each buffer that a wrapper allocates, and those that it gives back."""
+    buffers = {}
+    for name, shape, dtype in re.findall(r"(\w+) = empty_strided_cpu\(\(([\d, ]*)\), \([\d, ]*\), torch\.(\w+)\)", code):
+        buffers[name] = math.prod(int(n) for n in shape.split(",") if n.strip()) * getattr(torch, dtype).itemsize
+    for name, old in re.findall(r"(\w+) = (?:reinterpret_tensor\()?(\w+)[^;\n]*; del", code):
+        buffers.setdefault(name, buffers.get(old, 0))
+    given = re.search(r"return \((.*)\)", code).group(1)
+    return buffers, given
+
+
+def of_loss(batch, length, vocabulary):
+    torch._dynamo.reset()
+    head = torch.randn(8, vocabulary, requires_grad=True)
+    compiled = torch.compile(loss)
+    step = lambda: compiled(torch.randn(batch, length, 8) @ head, torch.randint(0, vocabulary, (batch, length))).backward()
+    _, (forward, backward) = run_and_get_code(step)
+    buffers, given = made(forward)
+    kept = [buffers[name] for name in given.replace(" ", "").split(",")[1:] if name in buffers]
+    return sorted(kept), sorted(made(backward)[0].values())
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.bfloat16)
     release = ".".join(torch.__version__.split(".")[:2])
+    if sys.argv[1:] == ["loss"]:
+        for shape in LOGITS:
+            between, buffers = of_loss(*shape)
+            print(release, *shape, ":", *between, ":", *buffers)
+        sys.exit()
     for how in ("none", "selective"):
         for shape in SHAPES:
             print(release, how, *shape, ":", *kept(how, *shape))

@@ -247,8 +247,6 @@ func (n *Net) compileLacks(l *layer) string {
 	switch a, attends := l.Mixers[0].(model.Attention); {
 	case !n.o.Release.compilesBlocks():
 		return "torch.compile of a whole model fuses and reorders operators, which is not modelled; torchtitan compiles each block since 2024-05-21"
-	case n.o.Release.compilesLoss():
-		return "what a compiled loss leaves alive is not known: a published peak (31 GiB, 2025-06-04) lies below what its partition would hold"
 	case n.o.CPU:
 		return "what torch.compile makes for a CPU is not modelled"
 	case !attends || a.KVHeads < 2 || a.KeyDim > widestFlash:

@@ -53,6 +53,86 @@ func TestCompiledBackwardEndsWithGradients(t *testing.T) {
 	}
 }
 
+// A compiled loss keeps what the code that inductor wrote keeps beside logits and
+// labels, and its backward makes what that code makes.
+func TestCompiledLossKeeps(t *testing.T) {
+	lossCases(t, func(name string, n *Net, logits, labels torch.Tensor, kept, made []int64) {
+		if gotKept, gotMade := heldByLoss(n.m, func() torch.Tensor { return n.compiledLoss(logits, labels) }); !slices.Equal(gotKept, kept) || !slices.Equal(gotMade, made) {
+			t.Errorf("%s: keeps %v and makes %v, recorded are %v and %v", name, gotKept, gotMade, kept, made)
+		}
+	})
+}
+
+// The loss of operators, whose logits are in 32 bits, meets no recorded case.
+func TestCompiledLossIsNotEager(t *testing.T) {
+	lossCases(t, func(name string, n *Net, logits, labels torch.Tensor, kept, made []int64) {
+		gotKept, gotMade := heldByLoss(n.m, func() torch.Tensor {
+			return n.m.CrossEntropy(n.m.To(n.m.Reshape(logits, -1, logits.Size(-1)), dtype.F32), n.m.Reshape(labels, -1))
+		})
+		if slices.Equal(gotKept, kept) || slices.Equal(gotMade, made) {
+			t.Errorf("%s is met in eager mode", name)
+		}
+	})
+}
+
+// lossCases are the recorded losses: testdata/compiled/loss.txt.
+func lossCases(t *testing.T, each func(name string, n *Net, logits, labels torch.Tensor, kept, made []int64)) {
+	data, err := os.ReadFile("../../../testdata/compiled/loss.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		var release string
+		var batch, length, vocabulary int64
+		parts := strings.Split(line, " : ")
+		if _, err := fmt.Sscan(parts[0], &release, &batch, &length, &vocabulary); err != nil || len(parts) != 3 {
+			t.Fatalf("%s: %v", line, err)
+		}
+		m := torch.New(torch.Options{Device: torch.H100()})
+		logits := m.Parameter(dtype.BF16, true, batch, length, vocabulary)
+		labels := m.Parameter(dtype.I64, false, batch, length)
+		each(parts[0], &Net{m: m}, logits, labels, numbers(parts[1]), numbers(parts[2]))
+	}
+}
+
+// heldByLoss is what a loss keeps between forward and backward beside itself and its
+// operands, which are there before, and what its backward makes.
+func heldByLoss(m *torch.Machine, loss func() torch.Tensor) (kept, made []int64) {
+	m.Phase("forward", 1)
+	l := m.Keep(loss())
+	m.Phase("backward", 1)
+	m.Backward(m.Hold(l))
+	tl, err := m.Timeline()
+	if err != nil {
+		panic(err)
+	}
+	for moment, e := range tl.Events {
+		size := tl.Allocs[e.Alloc].Requested
+		switch backward := tl.Phases[len(tl.Phases)-1].First; {
+		case e.Kind == timeline.Born && moment >= backward:
+			made = append(made, size)
+		case e.Kind == timeline.Born:
+			kept = append(kept, size)
+		case e.Kind == timeline.FreeCompleted && moment < backward:
+			kept = slices.Delete(kept, slices.Index(kept, size), slices.Index(kept, size)+1)
+		}
+	}
+	kept = slices.Delete(kept, slices.Index(kept, 4), slices.Index(kept, 4)+1) // the loss
+	made = made[1:]                                                            // and its gradient
+	slices.Sort(kept)
+	slices.Sort(made)
+	return kept, made
+}
+
+func numbers(text string) (list []int64) {
+	for _, field := range strings.Fields(text) {
+		var n int64
+		fmt.Sscan(field, &n)
+		list = append(list, n)
+	}
+	return list
+}
+
 type compiledCase struct {
 	name   string
 	region region
@@ -75,11 +155,7 @@ func compiledCases(t *testing.T) []compiledCase {
 		}
 		n := &Net{o: Options{Chooses: how == "selective"}}
 		r.kept = n.keptBy(&layer{})
-		for _, field := range strings.Fields(bytes) {
-			var b int64
-			fmt.Sscan(field, &b)
-			c.kept = append(c.kept, b)
-		}
+		c.kept = numbers(bytes)
 		list = append(list, c)
 	}
 	return list

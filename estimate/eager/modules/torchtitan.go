@@ -67,6 +67,9 @@ func (n *Net) titanLoss(b Batch) torch.Tensor {
 func (n *Net) titanLossOf(logits, labels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function()
+	if n.o.Compiles && n.o.Release.compilesLoss() {
+		return f.Return(n.compiledLoss(logits, labels))
+	}
 	flat := func(x torch.Tensor) torch.Tensor {
 		x = m.Reshape(x, -1, x.Size(-1))
 		if n.o.Release.widensInLoss() {
