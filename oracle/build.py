@@ -118,7 +118,7 @@ def inputs(made, options):
     """What the module is called with: one batch of random ids or pixels."""
     config = made.config
     batch, length = options.batch, options.length
-    training = options.operation == "training"
+    training = options.operation != "evaluation"
     if config.model_type in ("vit", "dinov2"):
         call = {"pixel_values": torch.randn(batch, config.num_channels, config.image_size, config.image_size, dtype=FORMATS[options.dtype])}
         if training:
@@ -144,6 +144,8 @@ def inputs(made, options):
         call["attention_mask"] = torch.ones_like(ids)
     if options.keep:
         call["logits_to_keep"] = options.keep
+    if options.operation == "evaluation_loop":
+        return call  # whether keys and values are kept is for Trainer to say
     if not config.is_encoder_decoder and config.model_type not in ENCODERS and not options.keep_outputs:
         call["use_cache"] = False
     return call

@@ -119,6 +119,12 @@ def recorder(block):
 RULES = {"number": number, "copy_buffer": copy_buffer, "scratch": scratch, "recorder": recorder}
 
 
+def ended(found):
+    """The events up to the first mark of the end."""
+    at = next((i for i, e in enumerate(found) if e == ("phase", "end 0")), len(found))
+    return found[: at + 1]
+
+
 def normalise(found):
     """Take out what only the CPU does. Returns the events and what was taken."""
     taken = {}

@@ -11,6 +11,7 @@ import transformers
 from torch.profiler import ProfilerActivity, profile, record_function
 
 import build
+import evaluation_loop
 import events
 import facts
 
@@ -54,7 +55,7 @@ def arguments(words):
     p.add_argument("config", help="a config.json")
     p.add_argument("batch", type=int)
     p.add_argument("length", type=int)
-    p.add_argument("--operation", choices=["training", "evaluation"], default="training")
+    p.add_argument("--operation", choices=["training", "evaluation", "evaluation_loop"], default="training")
     p.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa")
     p.add_argument("--experts", choices=["", "eager", "batched_mm", "grouped_mm"], default="")
     p.add_argument("--dtype", choices=list(build.FORMATS), default="float32")
@@ -68,6 +69,7 @@ def arguments(words):
     p.add_argument("--decoder-length", type=int, default=0)
     p.add_argument("--keep", type=int, default=0, help="positions whose logits are computed; 0 for all")
     p.add_argument("--mask", action="store_true", help="pass an attention mask of ones")
+    p.add_argument("--keep-logits", action="store_true", help="an evaluation loop keeps the predictions of all batches")
     p.add_argument("--keep-outputs", action="store_true", help="the loop has a name for the outputs, as scripts have and Trainer has not")
     p.add_argument("--optimizer-in-backward", action="store_true", help="an optimizer for each parameter steps as soon as its gradient is there")
     p.add_argument("--steps", type=int, default=2)
@@ -121,11 +123,15 @@ def forward(made, call, recipe, options):
 def recorded(made, call, optimizer, options, recipe=None):
     """The profile of the program, from after the model is there."""
     run = forward(made, call, recipe, options) if options.operation == "training" else None
+    if options.operation == "evaluation_loop":
+        run = evaluation_loop.loop(made, call, options)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
         if options.operation == "training":
             train(made, run, optimizer, options)
-        else:
+        elif options.operation == "evaluation":
             kept = evaluate(made, call)
+        else:
+            run()
         with record_function(f"{events.MARK}end 0"):
             pass
     return p
@@ -190,7 +196,7 @@ def main(words):
     optimizer = build.optimizer(made, options)
     levels = start(made, call)
     p = recorded(made, call, optimizer, options, recipe)
-    kept, taken = events.normalise(events.read(p))
+    kept, taken = events.normalise(events.ended(events.read(p)))
     del p
     made.zero_grad(set_to_none=True)
     keeps = saved(made, forward(made, call, recipe, options)()) if options.operation == "training" else {}

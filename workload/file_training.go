@@ -128,6 +128,7 @@ type evaluationYAML struct {
 	AccumulationSteps whole  `yaml:"accumulation_steps"`
 	Logits            string `yaml:"logits"`
 	Chunk             whole  `yaml:"chunk"`
+	Labels            *bool  `yaml:"labels"`
 }
 
 type saveYAML struct {
@@ -183,6 +184,7 @@ func (c *checker) training(d trainingYAML) *Train {
 			AccumulationSteps: c.atLeast("training.evaluation.accumulation_steps", e.AccumulationSteps, 0),
 			Logits:            c.format("training.evaluation.logits", e.Logits),
 			Chunk:             c.atLeast("training.evaluation.chunk", e.Chunk, 0),
+			Unlabelled:        e.Labels != nil && !*e.Labels,
 		}
 	}
 	if d.Save != nil {

@@ -176,8 +176,11 @@ type EvaluationLoop struct {
 	// memory; 0 for never.
 	AccumulationSteps int64
 	Logits            dtype.Format // of predictions and of what is kept; Unknown where nobody said it
-	// Chunk is the positions whose logits are made at once; 0 for all of a batch.
+	// Chunk is the positions whose logits are made at once, for log-probabilities
+	// alone; 0 for all of a batch.
 	Chunk int64
+	// Unlabelled says that batches come without labels, so that no loss is computed.
+	Unlabelled bool
 }
 
 // Save is how a checkpoint is written.

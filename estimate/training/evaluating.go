@@ -10,10 +10,10 @@ import (
 	"floodmark/workload"
 )
 
-// evaluation is the forward passes of the evaluation set, and the predictions
-// that are kept. transformers' Trainer joins what it has and each new batch into
-// a new tensor (nested_concat of trainer_pt_utils.py), and hands it to main
-// memory after so many batches.
+// evaluation is the forward passes of the evaluation set with their loss, and the
+// predictions that are kept. transformers' Trainer joins what it has and each new
+// batch into a new tensor (nested_concat of trainer_pt_utils.py), and hands it to
+// main memory after so many batches.
 func (j *job) evaluation() {
 	e := workload.EvaluationLoop{}
 	if j.train.Evaluation != nil {
@@ -26,8 +26,9 @@ func (j *job) evaluation() {
 	j.span(account.PhaseEvaluation, 0, func() {
 		if j.ops != nil {
 			j.evaluate(e)
+		} else {
+			j.kept(e)
 		}
-		j.kept(e)
 	})
 	if why := j.undescribed(); why != "" && j.ops != nil {
 		j.unpredicted(i, i, why)
@@ -93,24 +94,20 @@ func (j *job) predicted(e workload.EvaluationLoop) dtype.Format {
 	return e.Logits
 }
 
-// kept is the predictions of all batches.
+// kept is the predictions of all batches, where no pass shows them.
 func (j *job) kept(e workload.EvaluationLoop) {
 	p := requested(keptFormula)
-	term := j.term(account.TermKeptPredictions, account.CategoryLogits, p)
 	if !e.KeepLogits {
-		j.here(term, account.Zero("no predictions are kept: the workload does not say keep_logits", p))
+		j.keptHere(account.Zero("no predictions are kept: the workload does not say keep_logits", p))
 		return
 	}
 	one, why := j.predictions(e)
 	if why != "" {
-		j.here(term, account.Unknown(why, p))
+		j.keptHere(account.Unknown(why, p))
 		return
 	}
-	steps := e.Batches
-	if e.AccumulationSteps > 0 {
-		steps = min(steps, e.AccumulationSteps)
-		j.handedOver(one, e)
-	}
+	term := j.term(account.TermKeptPredictions, account.CategoryLogits, p)
+	steps := j.joined(e, one)
 	// What lies between is freed block by block, so the last joining is the highest.
 	collected := j.born(term, (steps-1)*one)
 	batch := j.born(term, one)
@@ -118,6 +115,21 @@ func (j *job) kept(e workload.EvaluationLoop) {
 		j.rebind(&collected, j.born(term, steps*one))
 	}
 	j.free(batch, collected)
+}
+
+// keptHere is a figure of what is kept.
+func (j *job) keptHere(f account.Figure) {
+	j.here(j.term(account.TermKeptPredictions, account.CategoryLogits, f.Provenance), f)
+}
+
+// joined is the batches whose predictions lie on the device together. What goes to
+// main memory is counted there.
+func (j *job) joined(e workload.EvaluationLoop, one int64) (batches int64) {
+	if e.AccumulationSteps == 0 {
+		return e.Batches
+	}
+	j.handedOver(one, e)
+	return min(e.Batches, e.AccumulationSteps)
 }
 
 // evaluated is the sequences of a batch of evaluation and their length; 0 where
@@ -137,19 +149,31 @@ func (j *job) evaluated(e workload.EvaluationLoop) (batch, context int64) {
 func (j *job) predictions(e workload.EvaluationLoop) (bytes int64, why string) {
 	batch, context := j.evaluated(e)
 	width, _ := j.predicted(e).Size(nil)
-	switch {
-	case batch == 0 || e.Batches == 0 || context == 0:
-		return 0, "the workload does not say how much is evaluated (training.evaluation: batch, batches, context)"
+	switch why := j.uncounted(e, 0); {
+	case why != "":
+		return 0, why
 	case width == 0:
 		return 0, "the workload does not say in which format predictions are kept (training.evaluation.logits): fp32 under autocast and in older releases of transformers, else that of the computation"
 	case j.in.Model.Vocab == 0:
 		return 0, "the size of the vocabulary is not known"
 	}
 	n, fits := bytesize.Mul(batch, context, int64(j.in.Model.Vocab), width)
-	if _, all := bytesize.Mul(n, e.Batches, 2); !fits || !all {
+	if !fits {
 		return 0, bytesize.ErrOverflow.Error()
 	}
-	return n, ""
+	return n, j.uncounted(e, n)
+}
+
+// uncounted is why the predictions of all batches are not known, where those of one
+// are so many bytes.
+func (j *job) uncounted(e workload.EvaluationLoop, one int64) string {
+	if batch, context := j.evaluated(e); batch == 0 || e.Batches == 0 || context == 0 && !j.pictures() {
+		return "the workload does not say how much is evaluated (training.evaluation: batch, batches, context)"
+	}
+	if _, fits := bytesize.Mul(one, e.Batches, 2); !fits {
+		return bytesize.ErrOverflow.Error()
+	}
+	return ""
 }
 
 // handedOver is the predictions in main memory, joined as on the device.
@@ -159,22 +183,41 @@ func (j *job) handedOver(one int64, e workload.EvaluationLoop) {
 	j.here(j.term(account.TermKeptOnHost, account.CategoryLogits, p), account.Between(all, 2*all, p))
 }
 
-// evaluate runs a forward pass of evaluation without backward, whose logits are
-// brought to the format of predictions and dropped.
+// evaluate runs the passes that matter: the first, and the last of those whose
+// predictions lie on the device together, which stands beside all of theirs.
 func (j *job) evaluate(e workload.EvaluationLoop) {
 	o := j.ops
 	batch, context := j.evaluated(e)
-	ids := o.m.Input(dtype.I64, max(1, batch), max(1, context))
-	run := func() {
-		o.m.NoGrad(func() { o.net.Predict(modules.Batch{IDs: ids}, e.Chunk, j.predicted(e)) })
+	b := j.batchOf(j.inPairs(batch), max(1, context), !e.Unlabelled && e.Chunk == 0)
+	loop := &modules.Evaluation{Autocast: j.train.Autocast, Logits: e.Logits, Chunk: e.Chunk, Keeps: e.KeepLogits, Ranks: int64(j.in.Plan.Mesh.DataParallel)}
+	o.net.Evaluate(loop, b)
+	steps := e.Batches
+	switch one, why := loop.Kept(), j.uncounted(e, loop.Kept()); {
+	case one == 0:
+		j.kept(e)
+	case why != "":
+		j.keptHere(account.Unknown(why, requested(keptFormula)))
+	default:
+		steps = j.joined(e, one)
+		o.net.Skip(loop, steps-2)
 	}
-	if f := j.train.Autocast; f != dtype.Unknown {
-		o.m.Autocast(f, run)
-	} else {
-		run()
+	if steps != 1 {
+		o.net.Evaluate(loop, b)
 	}
-	o.m.Drop(ids)
-	if batch == 0 || context == 0 {
+	o.net.Ended(loop)
+	o.m.Drop(b.IDs, b.Labels, b.Mask, b.Ignored, b.Positions, b.Pixels, b.DecoderIDs)
+	if batch == 0 || context == 0 && !j.pictures() {
 		o.m.Unknown("the workload does not say how much is evaluated (training.evaluation: batch, context)")
 	}
+}
+
+// inPairs is the sequences of a batch, at least those that the loss needs.
+func (j *job) inPairs(batch int64) int64 {
+	if j.objective() == nil {
+		return max(1, batch)
+	}
+	if batch%2 != 0 {
+		j.ops.m.Unknown("a batch of an odd number of sequences is no pairs of what was chosen and what was rejected: it counts both (training.evaluation.batch)")
+	}
+	return max(2, batch+batch%2)
 }

@@ -42,6 +42,60 @@ func TestLogProbabilities(t *testing.T) {
 	}
 }
 
+// A batch with labels computes the loss: its logits in 32 bits and what log_softmax
+// makes of them stand beside the model's own in 16, which are all that a batch without
+// labels makes. litgpt copies all positions but the last of several sequences, and has
+// them in 32 bits.
+func TestEvaluationComputesLoss(t *testing.T) {
+	m := llama(t)
+	const batch, context, vocabulary = 2, 2048, 128_256
+	peak := func(e workload.Engine, unlabelled bool) int64 {
+		w := scoring(0)
+		w.Engine = e
+		w.Inputs[0].Dimensions[workload.Context] = context
+		w.Training.Evaluation = &workload.EvaluationLoop{Batch: batch, Batches: 1, Unlabelled: unlabelled}
+		return phase(t, accountOf(t, m, w), account.PhaseEvaluation, 0).Peak(account.Allocated).Figure.Low()
+	}
+	for _, c := range []struct {
+		engine workload.Engine
+		each   int64 // bytes of an element of the logits that the loss adds
+	}{
+		{workload.Engine{}, 8},
+		{workload.Engine{Name: "transformers", Version: "4.46"}, 12}, // logits are copied where they are shifted
+		{workload.Engine{Name: "transformers", Version: "4.44"}, 6},  // 12 beside 6, those of 16 bits and their copy in 32
+		{workload.Engine{Name: "litgpt", Version: "0.4"}, 6},
+	} {
+		want := c.each * batch * context * vocabulary
+		if got := peak(c.engine, false) - peak(c.engine, true); got < want-8<<20 || got > want+8<<20 {
+			t.Errorf("%v: the loss adds %d bytes, want %d", c.engine, got, want)
+		}
+	}
+}
+
+// Ranks gather each other's predictions, and each keeps those of all: the last batch
+// runs beside what was joined before it and beside the batch before it.
+func TestKeptPredictionsOfRanks(t *testing.T) {
+	m := llama(t)
+	const batch, context, batches, ranks = 2, 512, 10, 4
+	one := int64(batch * context * 128_256 * 2)
+	for n, want := range map[int]int64{1: 2 * batches * one, ranks: 2 * batches * ranks * one} {
+		w := scoring(0)
+		w.Mesh.DataParallel = n
+		w.Training.Evaluation = &workload.EvaluationLoop{Batch: batch, Batches: batches, Context: context, KeepLogits: true}
+		a := accountOf(t, m, w)
+		if got := bytesOf(a, phase(t, a, account.PhaseEvaluation, 0), account.TermKeptPredictions); got != want {
+			t.Errorf("%d ranks keep %d bytes at the most, want %d", n, got, want)
+		}
+	}
+	// Nobody said how many batches there are.
+	w := scoring(0)
+	w.Training.Evaluation.KeepLogits = true
+	a := accountOf(t, m, w)
+	if f := held(a, phase(t, a, account.PhaseEvaluation, 0), account.TermKeptPredictions); f.Known() {
+		t.Errorf("kept of an unknown number of batches: %v", f)
+	}
+}
+
 // Where the model has a program, its logits stand beside their copy in 32 bits,
 // and a chunk's go before the next chunk's are made.
 func TestLogitsInChunks(t *testing.T) {

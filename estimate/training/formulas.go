@@ -93,7 +93,7 @@ func rules() []account.Formula {
 			Source: "https://github.com/pytorch/pytorch/blob/v2.9.0/c10/cuda/CUDACachingAllocator.cpp", Worked: "requests of 20, 30 and 40 MiB after one another reserve 90 MiB, in the other order 40"},
 		{ID: inputFormula, Short: "8 bytes a token: ids, labels, mask, positions", Rule: "8 bytes a token of a micro-batch: ids at least; ids, labels, mask and positions at most",
 			Source: "https://huggingface.co/docs/transformers/main_classes/data_collator", Worked: "4 × 2048 × 8 = 65,536 bytes"},
-		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format, twice", Rule: "batches × sequences × positions × vocabulary × bytes of the format, twice: what is there stands beside the new tensor that it is joined into",
+		{ID: keptFormula, Short: "batches × batch × positions × vocabulary × format, twice", Rule: "batches × sequences (of all ranks, which gather each other's) × positions × vocabulary × bytes of the format, twice: what is there stands beside the new tensor that it is joined into",
 			Source: transformers + "trainer_pt_utils.py", Worked: "4 × 180 × 128,256 × 4 = 369,377,280 bytes a batch"},
 		{ID: logitsFormula, Short: "sequences × positions × vocabulary × format", Rule: "sequences × positions (or a chunk of them) × vocabulary × bytes of the format, while log-probabilities are made of them",
 			Source: "https://github.com/THUDM/slime/issues/2253", Worked: "11,600 × 248,320 × 4 = 11,522,048,000 bytes; 1,024 of them 1,017,118,720"},

@@ -263,31 +263,41 @@ func (j *job) packedOtherwise(t model.Tensor) bool {
 	return !(q == nil && t.Stored == dtype.U4 && t.Packed == nil || q != nil && q.Method == "bitsandbytes" && q.Bits == 4)
 }
 
-// prompt is the positions that a trained prompt puts before those of the inputs, each
-// with its logits (prompt_encoder of PEFT's peft_model.py). A trained prefix has
-// no logits: it is keys and values in the cache, which lives as long as the loop has a
-// name for the outputs. Worked number: 200 positions of 28 layers of 8 heads of 128 in
-// bf16 for 4 sequences are 200 · 28 · 2 · 1,024 · 2 · 4 = 91,750,400 bytes.
-func (j *job) prompt(batch int64) int64 {
+// prompted is the positions that a trained prompt puts before those of the inputs,
+// each with its logits (prompt_encoder of PEFT's peft_model.py).
+func (j *job) prompted() int64 {
 	if j.train.Tuning == nil {
 		return 0
 	}
 	for _, m := range j.train.Tuning.Modules {
+		if m.Once && (m.Module == "prompt_tuning" || m.Module == "p_tuning") {
+			return m.Shapes[0][0]
+		}
+	}
+	return 0
+}
+
+// prefix is what a trained prefix keeps where the loop has a name for the outputs:
+// keys and values in the cache, without logits. Worked number: 200 positions of 28
+// layers of 8 heads of 128 in bf16 for 4 sequences are 200 · 28 · 2 · 1,024 · 2 · 4 =
+// 91,750,400 bytes.
+func (j *job) prefix(batch int64) {
+	if j.train.Tuning == nil || !j.train.KeepsOutputs {
+		return
+	}
+	for _, m := range j.train.Tuning.Modules {
 		switch {
 		case !m.Once:
-		case m.Module == "prompt_tuning", m.Module == "p_tuning":
-			return m.Shapes[0][0]
-		case m.Module == "prefix_tuning" && j.train.KeepsOutputs:
+		case m.Module == "prefix_tuning":
 			p := requested(state.AttentionFormula)
 			width, _ := j.compute().Size(nil)
 			bytes, fits := bytesize.Mul(batch, m.Shapes[0][0], m.Shapes[0][1], width)
 			j.bound(j.term(account.TermKVCache, account.CategoryKVCache, p), len(j.tl.Phases), last, account.Checked(bytes, fits, p))
-		case m.Module == "adaption_prompt" && j.train.KeepsOutputs:
+		case m.Module == "adaption_prompt":
 			p := requested("")
 			j.bound(j.term(account.TermKVCache, account.CategoryKVCache, p), len(j.tl.Phases), last, account.Unknown(j.undescribed(), p))
 		}
 	}
-	return 0
 }
 
 // inputs are the tokens of a micro-batch and their labels, as long as the context.
@@ -299,34 +309,56 @@ func (j *job) inputs() {
 // inputsOf are inputs of a length.
 func (j *job) inputsOf(context int64) {
 	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
-	context += j.prompt(batch)
-	m := j.ops.m
-	if j.pictures() {
-		j.ops.batch = modules.Batch{Pixels: j.ops.net.Pixels(j.in.Workload.Precision.Parameters, batch, j.ops.net.Resolution()), Labels: m.Input(dtype.I64, batch)}
-		return
+	j.prefix(batch)
+	j.ops.batch = j.batchOf(batch, context, true)
+}
+
+// batchOf is so many sequences or pictures, and their labels.
+func (j *job) batchOf(batch, context int64, labelled bool) (b modules.Batch) {
+	m, net := j.ops.m, j.ops.net
+	context += j.prompted()
+	j.read(&b, batch, context)
+	switch {
+	case labelled && (j.pictures() || net.Hears()):
+		shape := []int64{batch, context}
+		if j.pictures() {
+			shape = shape[:1]
+		}
+		b.Labels = m.Input(dtype.I64, shape...)
+	case labelled:
+		b.Labels = m.Input(dtype.I64, net.LabelShape(batch, context)...)
+	case modules.Crosses(j.in.Model):
+		b.DecoderIDs = m.Input(dtype.I64, batch, context)
 	}
-	read := context
-	if n, declared := j.in.Workload.Dimension(workload.EncoderLength); declared && modules.Crosses(j.in.Model) {
-		read = n
+	if !b.IDs.Defined() {
+		return b
 	}
-	if j.ops.net.Hears() {
-		j.ops.batch = modules.Batch{Pixels: j.ops.net.Sounds(j.in.Workload.Precision.Parameters, batch), Labels: m.Input(dtype.I64, batch, context)}
-		return
-	}
-	j.ops.batch = modules.Batch{IDs: m.Input(dtype.I64, batch, read), Labels: m.Input(dtype.I64, j.ops.net.LabelShape(batch, context)...)}
 	if (j.earlier() || j.train.Objective != nil) && j.in.Model.Stacks[0].Kind == model.Decoder {
-		j.ops.batch.Mask = m.Input(dtype.I64, batch, context)
+		b.Mask = m.Input(dtype.I64, batch, context)
 	}
-	j.ops.net.Cut(context)
-	if !j.hasOwn() {
-		return
+	net.Cut(context)
+	if own, _ := j.software(); !j.hasOwn() || own == modules.TorchTitan {
+		return b // labels are moved by the loader
 	}
-	if own, _ := j.software(); own == modules.TorchTitan {
-		return // labels are moved by the loader
-	}
-	j.ops.batch.Ignored = m.Input(dtype.I64, batch, 1)
+	b.Ignored = m.Input(dtype.I64, batch, 1)
 	if j.train.Packed {
-		j.ops.batch.Positions = m.Input(dtype.I64, batch, context)
+		b.Positions = m.Input(dtype.I64, batch, context)
+	}
+	return b
+}
+
+// read is what a batch gives the model to read.
+func (j *job) read(b *modules.Batch, batch, context int64) {
+	net := j.ops.net
+	switch n, declared := j.in.Workload.Dimension(workload.EncoderLength); {
+	case j.pictures():
+		b.Pixels = net.Pixels(j.in.Workload.Precision.Parameters, batch, net.Resolution())
+	case net.Hears():
+		b.Pixels = net.Sounds(j.in.Workload.Precision.Parameters, batch)
+	case declared && modules.Crosses(j.in.Model):
+		b.IDs = j.ops.m.Input(dtype.I64, batch, n)
+	default:
+		b.IDs = j.ops.m.Input(dtype.I64, batch, context)
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	termWorkspace
 	termGathered
 	termBuckets
+	termKept
 	termCount
 )
 
@@ -57,6 +58,8 @@ func (t term) words() (account.TermID, account.Category) {
 		return account.TermBuckets, account.CategoryCommunication
 	case termWorkspace:
 		return account.TermWorkspace, account.CategoryWorkspace
+	case termKept:
+		return account.TermKeptPredictions, account.CategoryLogits
 	}
 	return account.TermTemporaries, account.CategoryTemporary
 }
@@ -122,6 +125,9 @@ func (m *Machine) AsActivation(t Tensor) Tensor {
 
 // AsLogits says that a tensor is logits, which have a row of their own.
 func (m *Machine) AsLogits(t Tensor) Tensor { m.become(t.storage, termLogits); return t }
+
+// AsKept says that a tensor is predictions that a loop keeps.
+func (m *Machine) AsKept(t Tensor) Tensor { m.become(t.storage, termKept); return t }
 
 // AsState says that a tensor is an optimizer's.
 func (m *Machine) AsState(t Tensor) Tensor { m.become(t.storage, termOptimizerState); return t }

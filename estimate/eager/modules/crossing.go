@@ -62,6 +62,7 @@ func (n *Net) translated(b Batch) (logits, loss torch.Tensor) {
 		ids = f.Let(n.shiftedRight(b.Labels))
 	}
 	encoded := f.Let(n.aside(b))
+	n.returnsEncoding(encoded)
 	x := f.Let(n.crossing(ids, encoded))
 	logits = f.Let(n.linear(n.outside.module("lm_head", model.RoleHead, model.RoleHeadBias), x))
 	if bias := n.outside.one(model.RoleBuffer); bias.Defined() {

@@ -144,39 +144,6 @@ func (n *Net) head(f *torch.Frame, s stack, x torch.Tensor) torch.Tensor {
 	return m.AsLogits(logits)
 }
 
-// Predict runs a forward pass without a loss, whose logits are cast to a format
-// (Unknown for none) and dropped. With a chunk, a decoder's head works on so many
-// positions of each sequence at once, and one chunk's logits go before the next's
-// are made.
-func (n *Net) Predict(b Batch, chunk int64, format dtype.Format) {
-	m := n.m
-	if chunk == 0 || n.relative() || n.vision() || n.o.Software != Transformers {
-		f := m.Function()
-		n.cast(f, f.Let(n.Logits(b)), format)
-		f.End()
-		return
-	}
-	b.Labels = torch.Tensor{}
-	n.begins()
-	f := m.Module("", &b.IDs)
-	last := f.Let(n.decoder(n.language(), b))
-	for from := int64(0); from < last.Size(1); from += chunk {
-		g := m.Function()
-		x := g.Let(m.Slice(last, 1, from, min(from+chunk, last.Size(1))))
-		n.cast(g, n.head(g, n.language(), x), format)
-		g.End()
-	}
-	n.ends(torch.Tensor{})
-	f.End()
-}
-
-// cast makes a copy of logits in a format, beside them.
-func (n *Net) cast(f *torch.Frame, logits torch.Tensor, format dtype.Format) {
-	if format != dtype.Unknown && logits.Defined() {
-		f.Let(n.m.AsLogits(n.m.To(logits, format)))
-	}
-}
-
 // kept is the positions whose logits are computed. A slice of everything is the
 // tensor itself.
 func (n *Net) kept(x torch.Tensor) torch.Tensor {
@@ -327,7 +294,7 @@ func (n *Net) causalLoss(logits, labels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function(&logits, &labels)
 	if !n.olderThan(wideLogits) {
-		f.Set(&logits, m.To(logits, dtype.F32))
+		f.Set(&logits, m.AsLogits(m.To(logits, dtype.F32)))
 	}
 	if n.olderThan(paddedLabels) {
 		length := labels.Size(1)

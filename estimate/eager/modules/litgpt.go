@@ -143,6 +143,19 @@ func (n *Net) litgptLoss(b Batch) torch.Tensor {
 	return n.litgptLosses(logits, m.Slice(b.Labels, 1, 1, b.Labels.Size(1)))
 }
 
+// litgptValidation is a batch of validate: chunked_cross_entropy in one piece, which
+// copies what it cuts off of several sequences. The logits live until the next are
+// there.
+func (n *Net) litgptValidation(b Batch) torch.Tensor {
+	m := n.m
+	n.bind(&n.loop.logits, n.converted(n.litgptLogits(b, b.IDs.Size(1)))[0])
+	length := b.Labels.Size(1)
+	f := m.Function()
+	logits := f.Let(m.Slice(n.loop.logits, 1, 0, length-1))
+	f.Set(&logits, m.Reshape(logits, -1, logits.Size(-1)))
+	return f.Return(m.CrossEntropy(logits, m.Reshape(m.Slice(b.Labels, 1, 1, length), -1)))
+}
+
 // converted is what Fabric's wrapper makes of what the model returns: copies in
 // PyTorch's default format, all of them before the first of the model's own goes
 // (convert_output of HalfPrecision,

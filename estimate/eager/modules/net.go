@@ -128,6 +128,8 @@ type Net struct {
 	off         bool            // adapters are switched off
 	hides       bool            // the pass returns the hidden states of all layers,
 	hidden      []torch.Tensor  // which these are
+	encodes     bool            // the pass returns the encoder's last hidden state,
+	encoding    torch.Tensor    // which this is
 	later       map[change]bool // what modules of the release do not do yet
 	turnings    []turning       // rotary tables that layers keep, of releases that keep them
 	allPairs    torch.Tensor    // the mask over all positions, of a release that keeps one
@@ -176,14 +178,14 @@ func New(m *torch.Machine, source *model.Model, o Options) *Net {
 	}
 	n.reads = max(0, slices.IndexFunc(source.Stacks, func(s model.Stack) bool { return s.Kind == model.Decoder }))
 	n.across = Crosses(source)
-	if n.Hears() && !n.recomputes() {
-		n.o.Cache = true // which the class makes unless it is told not to
-	}
 	n.beyond = n.towers()
 	n.o.Reentrant = o.Reentrant || n.qwen() // it says nothing of it, in no release
 	drop := n.firstLayer()
 	n.place()
 	drop()
+	if (n.Hears() || n.relative()) && !n.recomputes() {
+		n.o.Cache = true // which the class makes unless it is told not to; T5's decoder has a configuration of its own, which Trainer does not reach
+	}
 	n.loadPacked()
 	for index, s := range n.stacks {
 		turned := source.StoresTransposed(int32(index))
@@ -205,12 +207,18 @@ func (n *Net) loadPacked() {
 }
 
 // keep gives keys and values to the cache of the pass, which copies them behind
-// what it holds (DynamicLayer.update).
+// what it holds (DynamicLayer.update), or holds the first themselves
+// (DynamicCache.update of
+// https://github.com/huggingface/transformers/blob/v4.55.4/src/transformers/cache_utils.py).
 func (n *Net) keep(f *torch.Frame, k, v *torch.Tensor) {
-	if !n.o.Cache {
+	m := n.m
+	switch {
+	case !n.o.Cache:
+		return
+	case n.olderThan(copiedCache):
+		n.cache = append(n.cache, m.AsCache(m.Hold(*k)), m.AsCache(m.Hold(*v)))
 		return
 	}
-	m := n.m
 	keys, values := m.AsCache(m.Cat(-2, *k)), m.AsCache(m.Cat(-2, *v))
 	f.Set(k, keys)
 	f.Set(v, values)

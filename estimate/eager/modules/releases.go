@@ -37,6 +37,7 @@ const (
 	paddedLabels     change = "padded_labels"     // labels are shifted, where logits were, which copied them
 	groupedAttention change = "grouped_attention" // fused attention takes groups of heads as they are
 	apartAttention   change = "apart_attention"   // and heads that lie apart
+	copiedCache      change = "copied_cache"      // the cache copies what it is given; before, it held the keys and values themselves
 )
 
 // releasesTable is the releases of which recordings show that a program holds, and

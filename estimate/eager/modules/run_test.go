@@ -38,9 +38,9 @@ var formats = map[string]dtype.Format{"": dtype.F32, "float32": dtype.F32, "bflo
 
 // optionsOf is the conditions of a recording.
 func optionsOf(r recorded) modules.Options {
-	format, training := formats[r.option("dtype")], r.option("operation") != "evaluation"
+	format, training := formats[r.option("dtype")], r.option("operation") == ""
 	o := modules.Options{
-		CPU: true, Reference: true, Cache: r.family == "t5" || r.flag("keep-outputs"), Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
+		CPU: true, Reference: true, Cache: r.flag("keep-outputs"), Attention: modules.SDPA, Experts: modules.GroupedExperts, Training: training,
 		Checkpointing: r.option("checkpointing") != "", Reentrant: r.option("checkpointing") == "reentrant",
 		Chooses: r.option("checkpointing") == "selective",
 		Weight:  func(model.Tensor) modules.Weight { return modules.Weight{Format: format, Trained: true} },
@@ -137,10 +137,13 @@ func simulateWith(t testing.TB, r recorded, source *model.Model, o modules.Optio
 	m.Phase(account.PhaseModelLoad, 0)
 	n := modules.New(m, source, o)
 	b := batchOf(m, n, r)
-	if r.option("operation") == "evaluation" {
+	switch r.option("operation") {
+	case "evaluation":
 		m.Phase(account.PhaseForward, 1)
 		m.NoGrad(func() { n.Logits(b) })
-	} else {
+	case "evaluation_loop":
+		evaluateTwice(m, n, modules.Evaluation{Keeps: r.flag("keep-logits")}, b)
+	default:
 		train(m, n, b, optimizers[r.option("optimizer")], r.flag("keep-outputs"), r.flag("optimizer-in-backward"))
 	}
 	tl, err := m.Timeline()

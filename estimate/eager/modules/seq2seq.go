@@ -20,6 +20,7 @@ func (n *Net) seq2seq(b Batch) (logits, loss torch.Tensor) {
 	m := n.m
 	f := m.Module("", &b.IDs)
 	encoded := f.Let(n.relativeStack(n.stacks[0], b.IDs, torch.Tensor{}))
+	n.returnsEncoding(encoded)
 	ids := b.DecoderIDs
 	if b.Labels.Defined() {
 		ids = f.Let(n.shiftedRight(b.Labels))
