@@ -138,6 +138,10 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 	for _, plan := range p.plans {
 		in := estimate.Input{Model: p.Request.Model, Plan: plan, Workload: &p.Request.Workload, Memory: memory(r, plan.Ranks)}
 		result, err := p.Engine.Estimate(ctx, in)
+		var settings *workload.SettingsError
+		if errors.As(err, &settings) { // which are of no rank
+			return outcome{}, &SettingsError{settings}
+		}
 		if err != nil {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}

@@ -75,7 +75,8 @@ func (p RankPlan) Layer(m *model.Model, ref LayerRef) model.Layer {
 
 // NotSupportedError is a layout that cannot run, or that nobody has modelled.
 type NotSupportedError struct {
-	Rule string // a sentence
+	Rule       string // a sentence
+	Unmodelled bool   // it may run, and nobody has modelled it
 }
 
 // Error is the rule.

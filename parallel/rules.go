@@ -59,6 +59,11 @@ func Megatron() Rules {
 		Source: "https://github.com/NVIDIA/Megatron-LM/blob/core_v0.14.0/megatron/training/tokenizer/tokenizer.py"}
 }
 
+// NotModelled is a [*NotSupportedError] of what may run.
+func NotModelled(format string, a ...any) error {
+	return &NotSupportedError{Rule: fmt.Sprintf(format, a...), Unmodelled: true}
+}
+
 func notSupported(format string, a ...any) error {
 	return &NotSupportedError{Rule: fmt.Sprintf(format, a...)}
 }
@@ -66,7 +71,7 @@ func notSupported(format string, a ...any) error {
 // check refuses meshes that no model could have.
 func (r Rules) check(m *model.Model, mesh workload.Mesh) error {
 	if _, fits := count(mesh); !fits {
-		return notSupported("a mesh of more than %d ranks is not supported", mostRanks)
+		return NotModelled("a mesh of more than %d ranks is not supported", mostRanks)
 	}
 	group, of := mesh.TensorParallel*mesh.DataParallel, "tensor × data parallelism"
 	if r.ExpertTensor {
@@ -84,7 +89,7 @@ func (r Rules) check(m *model.Model, mesh workload.Mesh) error {
 	}
 	for i, s := range m.Stacks {
 		if int32(i) != main && (s.Kind == model.Encoder || s.Kind == model.Decoder) {
-			return notSupported("pipeline stages over more than one stack of text (%s and %s) are not modelled", m.Stacks[main].Name, s.Name)
+			return NotModelled("pipeline stages over more than one stack of text (%s and %s) are not modelled", m.Stacks[main].Name, s.Name)
 		}
 	}
 	return nil

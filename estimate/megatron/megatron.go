@@ -40,7 +40,7 @@ func Rules(w *workload.Workload) (parallel.Rules, error) {
 	}
 	r.ExpertTensor = m.ExpertTensor == 0 || m.ExpertTensor == max(1, w.Mesh.TensorParallel)
 	if m.Layout != "" || m.FirstLayers != 0 || m.LastLayers != 0 {
-		return r, refuse("stages of unequal layers are not modelled for Megatron-LM")
+		return r, parallel.NotModelled("stages of unequal layers are not modelled for Megatron-LM")
 	}
 	return r, nil
 }
@@ -79,7 +79,7 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	}
 	tl, err := r.te.m.Timeline()
 	if err != nil {
-		return estimate.Result{}, refuse("the program of this model does not run: %v", err)
+		return estimate.Result{}, parallel.NotModelled("the program of this model does not run: %v", err)
 	}
 	r.imbalance()
 	r.surroundings(in)
@@ -99,27 +99,27 @@ func check(in estimate.Input) error {
 	w := in.Workload
 	switch {
 	case w.Training == nil:
-		return refuse("Megatron-LM trains: the workload says nothing of training")
+		return workload.Contradiction("Megatron-LM trains: the workload says nothing of training")
 	case w.Operation != workload.Training && w.Operation != workload.FineTuning:
-		return refuse("%s by Megatron-LM is not modelled, only its steps of training", w.Operation)
+		return parallel.NotModelled("%s by Megatron-LM is not modelled, only its steps of training", w.Operation)
 	}
 	for _, d := range []workload.Dimension{workload.Context, workload.MicroBatch} {
 		if n, has := w.Dimension(d); !has || n < 1 {
-			return refuse("the workload does not say the %s", d)
+			return workload.Contradiction("the workload does not say the %s", d)
 		}
 	}
 	s := settingsOf(in)
 	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
-		return refuse("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
+		return parallel.NotModelled("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
 	}
 	if s.uneven {
 		return refuse("%d instances of the optimizer do not divide its ranks", s.OptimizerInstances)
 	}
 	if n, fits := bytesize.Mul(s.positions, s.batch); !fits || n > mostTokens {
-		return refuse("a micro-batch of more than %s positions is not laid out", bytesize.Group(mostTokens))
+		return parallel.NotModelled("a micro-batch of more than %s positions is not laid out", bytesize.Group(mostTokens))
 	}
 	if s.schedule.Kind == workload.GPipe && s.micro > mostFlights {
-		return refuse("GPipe with more than %d micro-batches is not laid out", mostFlights)
+		return parallel.NotModelled("GPipe with more than %d micro-batches is not laid out", mostFlights)
 	}
 	if s.positions%(s.context*max(1, s.tensor)) != 0 {
 		return refuse("%d positions are not a multiple of %d ranks that divide them", s.positions, s.context*s.tensor)

@@ -243,7 +243,8 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := laid(small(), c.text)
 		var broken *parallel.NotSupportedError
-		if !errors.As(err, &broken) || !strings.Contains(broken.Rule, c.want) {
+		var settings *workload.SettingsError
+		if !errors.As(err, &broken) && !errors.As(err, &settings) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}

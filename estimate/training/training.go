@@ -123,14 +123,14 @@ func (j *job) check() error {
 		return nil
 	}
 	if j.train.Optimizer.Name == "" {
-		return refuse("the workload does not say which optimizer it trains with: %s", strings.Join(workload.Optimizers(), ", "))
+		return workload.Contradiction("the workload does not say which optimizer it trains with: %s", strings.Join(workload.Optimizers(), ", "))
 	}
 	if err := j.in.Workload.CheckPairs(); err != nil {
-		return refuse("%v", err)
+		return workload.Contradiction("%v", err)
 	}
 	if s := j.train.Sharding; s != nil {
 		if err := s.Check(); err != nil {
-			return refuse("the sharding %v", err)
+			return workload.Contradiction("the sharding %v", err)
 		}
 		mesh := j.in.Workload.Mesh
 		ranks := int64(max(1, mesh.DataParallel)) * int64(max(1, mesh.ContextParallel))
@@ -139,7 +139,7 @@ func (j *job) check() error {
 		}
 	}
 	if missing := j.in.Workload.Precision.Undeclared(j.train.Optimizer.Moments()); j.train.Tuning == nil && len(missing) > 0 {
-		return refuse("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])
+		return workload.Contradiction("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])
 	}
 	if err := j.moments(); err != nil || j.train.Tuning != nil {
 		return err
@@ -162,11 +162,11 @@ func (j *job) moments() error {
 	p, o := j.in.Workload.Precision, j.train.Optimizer
 	switch first := p.FirstMoment; {
 	case first.Blockwise && o.Bits != 8:
-		return refuse("moments of 8 bits are those of adamw_8bit, lion_8bit and their paged forms, and the optimizer is %s", o.Name)
+		return workload.Contradiction("moments of 8 bits are those of adamw_8bit, lion_8bit and their paged forms, and the optimizer is %s", o.Name)
 	case o.Bits == 8 && first.Declared && !first.Blockwise:
-		return refuse("the moments are declared as %s, and the optimizer keeps them in 8 bits", first)
+		return workload.Contradiction("the moments are declared as %s, and the optimizer keeps them in 8 bits", first)
 	case o.Moments() > 0 && first.None():
-		return refuse("the optimizer %s has moments, and they are declared as none", o.Name)
+		return workload.Contradiction("the optimizer %s has moments, and they are declared as none", o.Name)
 	}
 	updated := p.Completed().MasterCopy
 	if !updated.Declared || updated.None() {

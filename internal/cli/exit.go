@@ -95,6 +95,8 @@ func classify(err error) (code string, exit int) {
 		return "unknown_card", exitUsage
 	case errors.As(err, &format):
 		return "malformed", exitError
+	case errors.As(err, &layout) && layout.Unmodelled:
+		return "not_modelled", exitCannotTell
 	case errors.As(err, &layout):
 		return "not_runnable", exitDoesNotFit
 	case errors.Is(err, floodmark.ErrNoDevice):

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -177,7 +178,12 @@ func (p *plan) fsdp() *workload.Sharding {
 func (p *plan) format(f field) dtype.Format {
 	text := strings.ToLower(strings.TrimPrefix(p.text(f), "torch."))
 	switch text {
-	case "", "auto":
+	case "":
+		if said := p.facts[f]; p.said(f) && p.err == nil {
+			p.err = wrongValue(setting{file: said.file, key: said.key, written: said.key}, errors.New("is empty, expected a format such as bf16 or fp32"))
+		}
+		return dtype.Unknown
+	case "auto":
 		return dtype.Unknown
 	case "half":
 		return dtype.F16
