@@ -109,6 +109,12 @@ func check(in estimate.Input) error {
 		}
 	}
 	s := settingsOf(in)
+	if w.Training.Recompute != nil && (s.granularity == "" || s.granularity == workload.NoCheckpointing) {
+		return workload.Contradiction("training.recompute says what is computed again, and training.checkpointing is none: say full or selective")
+	}
+	if s.schedule.Chunks > 1 && s.pipeline == 1 {
+		return workload.Contradiction("training.schedule has %d pieces a stage, and there is one stage: Megatron-LM expects 2 or more (layout.pipeline_parallel)", s.schedule.Chunks)
+	}
 	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
 		return parallel.NotModelled("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
 	}

@@ -235,6 +235,8 @@ func TestRecompute(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"inputs: {only: {micro_batch: 1}}\ntraining: {optimizer: adamw}\n", "context"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, recompute: {modules: [mlp]}}\n", "training.checkpointing is none"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, schedule: {kind: interleaved, chunks: 3}}\n", "one stage"},
 		{"inputs: {only: {context: 1000, micro_batch: 1}}\nlayout: {context_parallel: 3}\ntraining: {optimizer: adamw}\n", "1000 positions"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}}\n", "leave 2"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}, megatron: {micro_batch_group: 3}}\n", "4 to 6 micro-batches"},

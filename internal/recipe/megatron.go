@@ -17,6 +17,9 @@ func (p *plan) megatron() {
 	p.otherwise("optimizer", "adam", "default of Megatron-LM")
 	t := p.train()
 	p.workload.Engine = workload.Engine{Name: "megatron"}
+	if p.megatronRefuses(); p.err != nil {
+		return
+	}
 	p.lays()
 	switch name := p.text("optimizer"); name {
 	case "adam":
@@ -27,7 +30,10 @@ func (p *plan) megatron() {
 	p.megatronFormats()
 	p.megatronRecompute(t)
 	p.megatronPipeline(t)
-	t.SequenceParallel = p.yes("sequence_parallel")
+	t.SequenceParallel = p.yes("sequence_parallel") && p.workload.Mesh.TensorParallel > 1
+	if p.yes("sequence_parallel") != t.SequenceParallel {
+		p.derive("sequence_parallel", false, "without tensor parallelism Megatron-LM switches it off")
+	}
 	t.Sharding = &workload.Sharding{Kind: workload.DDP, ReduceBucket: p.number("reduce_bucket")}
 	if p.yes("distributed_optimizer") {
 		t.Sharding.Kind = workload.Distributed
@@ -73,7 +79,7 @@ func (p *plan) megatronArguments() map[string]string {
 	if p.builds == "" && min(p.number("layers"), p.number("hidden"), p.number("heads")) <= 0 {
 		return nil
 	}
-	a := map[string]string{"builds": p.builds, "max-position-embeddings": fmt.Sprint(max(1, p.number("context")))}
+	a := map[string]string{"builds": p.builds, "max-position-embeddings": fmt.Sprint(max(1, p.number("context"), p.number("max_positions")))}
 	for name, f := range map[string]field{
 		"num-layers": "layers", "hidden-size": "hidden", "ffn-hidden-size": "feed_forward", "num-attention-heads": "heads", "num-query-groups": "key_value_heads",
 		"kv-channels": "head_size", "vocab-size": "vocabulary", "num-experts": "experts", "moe-router-topk": "active_experts", "moe-ffn-hidden-size": "expert_feed_forward",
@@ -218,8 +224,6 @@ func (p *plan) megatronRecompute(t *workload.Train) {
 		layers := max(1, p.number("recompute_layers"))
 		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
 		t.Recompute = &workload.Recompute{Method: p.text("recompute_method"), Layers: layers}
-	default:
-		p.open(p.where("granularity"), "the granularity "+granularity+" is not known here")
 	}
 }
 
@@ -231,9 +235,7 @@ func (p *plan) megatronPipeline(t *workload.Train) {
 	t.Schedule.Kind = workload.OneFOneB
 	chunks := p.number("chunks")
 	if each := p.number("layers_per_chunk"); each > 0 && p.number("layers") > 0 {
-		if chunks = p.number("layers") / stages / each; chunks*stages*each != p.number("layers") {
-			p.open(p.where("layers_per_chunk"), "the layers are not a multiple of stages and pieces")
-		}
+		chunks = p.number("layers") / stages / each
 	}
 	if chunks > 1 {
 		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: chunks}
@@ -261,7 +263,7 @@ func (p *plan) megatronConfig() []byte {
 	c := map[string]any{
 		"num_hidden_layers": p.number("layers"), "hidden_size": p.number("hidden"), "num_attention_heads": p.number("heads"),
 		"vocab_size": vocabulary, "tie_word_embeddings": !p.yes("untied"), "intermediate_size": p.feedForward(), "torch_dtype": "bfloat16",
-		"num_key_value_heads": p.number("heads"), "max_position_embeddings": max(1, p.number("context")), "hidden_act": "silu", "rms_norm_eps": 1e-5,
+		"num_key_value_heads": p.number("heads"), "max_position_embeddings": max(1, p.number("context"), p.number("max_positions")), "hidden_act": "silu", "rms_norm_eps": 1e-5,
 	}
 	if n := p.number("key_value_heads"); p.yes("gqa") && n > 0 {
 		c["num_key_value_heads"] = n

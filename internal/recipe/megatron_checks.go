@@ -1,0 +1,146 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// megatronRule is something that Megatron-LM refuses: the field, and what it expects.
+type megatronRule struct {
+	broken   bool
+	field    field
+	expected string
+}
+
+// dividedOtherwise is why a table leaves open how stages share the layers.
+const dividedOtherwise = "layers are divided over stages otherwise"
+
+// megatronRefuses stops where Megatron-LM does: what validate_args of
+// megatron/training/arguments.py, TransformerConfig of
+// megatron/core/transformer/transformer_config.py and parallel_state.py refuse.
+func (p *plan) megatronRefuses() {
+	for _, rules := range [][]megatronRule{p.megatronCounts(), p.megatronRanks(), p.megatronChoices(), p.megatronLayers()} {
+		for _, r := range rules {
+			if r.broken {
+				p.refuses("Megatron-LM", r.field, r.expected)
+				return
+			}
+		}
+	}
+}
+
+// refuses keeps what a software refuses as the error of the plan.
+func (p *plan) refuses(software string, f field, expected string) {
+	if p.err != nil {
+		return
+	}
+	value, where := "not said", string(f)
+	if said := p.facts[f]; p.said(f) {
+		value, where = shown(said.value), said.where
+	}
+	p.err = &Error{Msg: fmt.Sprintf("%s is %s, and %s expects %s", where, value, software, expected)}
+}
+
+// megatronCounts are counts that are 1 or more where they are said.
+func (p *plan) megatronCounts() []megatronRule {
+	var rules []megatronRule
+	for f := range strings.FieldsSeq(`processes processes_per_node nodes tensor_parallel pipeline_parallel context_parallel expert_parallel expert_tensor
+		micro_batch global_batch layers hidden heads head_size feed_forward key_value_heads vocabulary vocabulary_multiple context
+		layers_per_chunk chunks recompute_layers optimizer_instances reduce_bucket expert_feed_forward shared_feed_forward active_experts micro_batch_group`) {
+		rules = append(rules, megatronRule{p.said(field(f)) && p.number(field(f)) <= 0, field(f), "1 or more"})
+	}
+	return rules
+}
+
+// atLeastOne is a count that is 1 where nobody says it.
+func (p *plan) atLeastOne(f field) int64 { return max(1, p.number(f)) }
+
+// remains reports a count that others do not divide one after another; 0 is divided
+// by all.
+func remains(n int64, by ...int64) bool {
+	for _, d := range by {
+		if n%max(1, d) != 0 {
+			return true
+		}
+		n /= max(1, d)
+	}
+	return false
+}
+
+// megatronRanks are the divisions of work over ranks.
+func (p *plan) megatronRanks() []megatronRule {
+	tensor, stages, context, experts := p.atLeastOne("tensor_parallel"), p.atLeastOne("pipeline_parallel"), p.atLeastOne("context_parallel"), p.atLeastOne("expert_parallel")
+	byExpert := tensor
+	if n := p.number("expert_tensor"); n > 0 {
+		byExpert = n
+	}
+	world, groups := p.world(), p.number("key_value_heads")
+	said := field("processes_per_node")
+	if p.said("processes") {
+		said = "processes"
+	}
+	ranks := int64(0)
+	if !remains(world, tensor, stages, context) {
+		ranks = world / tensor / stages / context
+	}
+	rampsUp := slices.ContainsFunc(p.workload.Open, func(text string) bool { return strings.HasSuffix(text, "the batch grows") })
+	return []megatronRule{
+		{remains(world, tensor, stages, context), said, fmt.Sprintf("a multiple of the %d × %d × %d ranks of tensor, pipeline and context parallelism", tensor, stages, context)},
+		{remains(world, byExpert, experts, stages), said, fmt.Sprintf("a multiple of the %d × %d × %d ranks of experts, of their tensors and of stages", experts, byExpert, stages)},
+		{remains(p.number("heads"), tensor), "heads", fmt.Sprintf("a multiple of the tensor parallelism of %d", tensor)},
+		{p.yes("gqa") && groups > 0 && groups%tensor != 0 && tensor%groups != 0, "key_value_heads", fmt.Sprintf("a multiple or a divisor of the tensor parallelism of %d", tensor)},
+		{p.said("heads") && !p.said("head_size") && remains(p.number("hidden"), p.number("heads")), "hidden", fmt.Sprintf("a multiple of the %d heads, or --kv-channels", p.number("heads"))},
+		{context > 1 && remains(p.number("context"), context, 2), "context", fmt.Sprintf("a multiple of twice the context parallelism of %d", context)},
+		{experts > 1 && p.number("experts") <= 0, "expert_parallel", "--num-experts beside it"},
+		{experts > 1 && remains(p.number("experts"), experts), "experts", fmt.Sprintf("a multiple of the expert parallelism of %d", experts)},
+		{p.number("experts") > 0 && tensor > 1 && !p.yes("sequence_parallel"), "sequence_parallel", "it beside experts and tensor parallelism"},
+		{!rampsUp && ranks > 0 && p.number("micro_batch") > 0 && remains(p.number("global_batch"), p.number("micro_batch"), ranks), "global_batch",
+			fmt.Sprintf("a multiple of %d, the micro-batch, × %d data-parallel ranks", p.number("micro_batch"), ranks)},
+	}
+}
+
+// megatronChoices are settings that exclude or need each other.
+func (p *plan) megatronChoices() []megatronRule {
+	modules := []string{"core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts", "gdn_norm_out", "gdp_in_proj", "gdp_qkv", "mhc"}
+	granularity, method := p.text("granularity"), p.text("recompute_method")
+	if granularity == "" && p.yes("recompute_attention") {
+		granularity = "selective"
+	}
+	selective := granularity == "selective"
+	amongOthers := func(f field, words string) megatronRule {
+		return megatronRule{p.said(f) && !slices.Contains(strings.Fields(words), p.text(f)), f, strings.Join(strings.Fields(words), ", ")}
+	}
+	return []megatronRule{
+		{p.yes("fp16") && p.yes("bf16"), "fp16", "one of --fp16 and --bf16"},
+		amongOthers("granularity", "full selective"),
+		amongOthers("recompute_method", "uniform block"),
+		amongOthers("normalization", "LayerNorm RMSNorm"),
+		amongOthers("positions", "learned_absolute rope yarn mrope relative none"),
+		{granularity == "full" && method == "", "recompute_method", "uniform or block where the granularity is full"},
+		{granularity == "full" && !p.said("recompute_layers"), "recompute_layers", "layers where the granularity is full"},
+		{selective && method != "", "recompute_method", "none where the granularity is selective"},
+		{selective && p.said("recompute_layers"), "recompute_layers", "none where the granularity is selective"},
+		{selective && slices.ContainsFunc(p.list("recompute_modules"), func(m string) bool { return !slices.Contains(modules, m) }), "recompute_modules", strings.Join(modules, ", ")},
+		{p.yes("padded") && !p.said("capacity"), "capacity", "a factor where inputs are padded to it"},
+		{p.yes("mla") && p.yes("gqa"), "gqa", "no groups of queries beside latent attention"},
+		{p.yes("precision_aware") && p.text("optimizer") != "adam", "optimizer", "adam where it is aware of precision"},
+		{p.said("max_positions") && p.number("max_positions") < p.number("context"), "max_positions", "the length of the sequences or more"},
+	}
+}
+
+// megatronLayers are the layers of stages and of their pieces.
+func (p *plan) megatronLayers() []megatronRule {
+	stages, each := p.atLeastOne("pipeline_parallel"), p.number("layers_per_chunk")
+	even := !slices.ContainsFunc(p.workload.Open, func(text string) bool { return strings.HasSuffix(text, dividedOtherwise) })
+	pieces := p.number("chunks")
+	if each > 0 && !remains(p.number("layers"), stages, each) {
+		pieces = p.number("layers") / stages / each
+	}
+	return []megatronRule{
+		{each > 0 && p.said("chunks"), "layers_per_chunk", "one of it and --num-virtual-stages-per-pipeline-rank"},
+		{even && remains(p.number("layers"), stages), "layers", fmt.Sprintf("a multiple of the %d stages", stages)},
+		{even && each > 0 && remains(p.number("layers"), stages, each), "layers_per_chunk", "a divisor of the layers of a stage"},
+		{pieces > 1 && stages == 1, "pipeline_parallel", "2 or more where stages have several pieces"},
+	}
+}
