@@ -41,7 +41,7 @@ func (p *plan) axolotl() {
 	if t.Tuning == nil && p.shards() == "" && base != dtype.F32 && t.Attention == "" && !p.said("attention") {
 		p.open("attention", "without FlashAttention axolotl keeps norms and embeddings in 32 bits, which is not counted")
 	}
-	p.evaluates(t)
+	p.evaluates(t, p.axolotlEvaluates())
 	p.composite(base)
 }
 
@@ -93,7 +93,7 @@ func (p *plan) llamaFactory() {
 			p.derive("autocast", workload.FormatName(base), by2)
 		}
 	}
-	p.evaluates(t)
+	p.evaluates(t, p.trainerEvaluates())
 	if p.method == "" {
 		p.method = "sft"
 	}

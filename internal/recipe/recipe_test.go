@@ -258,3 +258,44 @@ func TestSabotagedTable(t *testing.T) {
 		}
 	}
 }
+
+// Evaluation is declared by a strategy or a switch, with or without its batch.
+func TestEvaluation(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		batch   int64 // 0 for none
+	}{
+		{"python train.py --do_eval --eval_strategy steps", 8},
+		{"python train.py --evaluation_strategy epoch --per_device_eval_batch_size 2", 2},
+		{"python train.py --do_eval", 8},
+		{"python train.py --per_device_eval_batch_size 4", 4},
+		{"python train.py --eval_strategy no --per_device_eval_batch_size 4", 0},
+		{"python train.py", 0},
+		{"trl dpo --eval_strategy steps --per_device_eval_batch_size 3", 6}, // chosen and rejected
+		{"llamafactory-cli train --val_size 0.1 --eval_strategy steps", 8},
+		{"llamafactory-cli train --val_size 0.1", 0},
+		{"axolotl train evals.yaml", 3},
+		{"axolotl train evals.yaml --val_set_size 0", 0},
+		{"axolotl train data.yaml", 1},
+		{"axolotl train data.yaml --eval_strategy no", 0},
+		{"axolotl train never.yaml", 0},
+	} {
+		written := map[string]string{
+			"evals.yaml": "base_model: m\nmicro_batch_size: 3\nval_set_size: 0.05\nevals_per_epoch: 4\n",
+			"data.yaml":  "base_model: m\nval_set_size: 0\ntest_datasets:\n  - path: d\n",
+			"never.yaml": "base_model: m\nval_set_size: 0\neval_steps: 100\n",
+		}
+		r, err := Parse(strings.Fields(c.command+" --num_train_epochs 1"), published(written))
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
+		batch := int64(0)
+		if e := r.Workload.Training.Evaluation; e != nil {
+			batch = e.Batch
+		}
+		if batch != c.batch {
+			t.Errorf("%s: a batch of %d, want %d", c.command, batch, c.batch)
+		}
+	}
+}

@@ -275,6 +275,11 @@ func (p *plan) specialAxolotl(s setting) bool {
 			s.value = strings.TrimSuffix(s.key, "_attention")
 			p.set("attention", s)
 		}
+	case "test_datasets":
+		if !empty(s.value) {
+			s.value = int64(1) // whatever they hold
+			p.set("validation", s)
+		}
 	case "gradient_checkpointing":
 		if text, is := s.value.(string); is && slices.Contains([]string{"offload", "offload_disk"}, text) {
 			p.open(s.where(), "checkpoints move to main memory")

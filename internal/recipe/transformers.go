@@ -28,7 +28,7 @@ func (p *plan) transformers() {
 	p.trainerOptimizer(t)
 	base, why := p.loaded()
 	p.trainerFormats(t, base, why)
-	p.evaluates(t)
+	p.evaluates(t, p.trainerEvaluates())
 	p.composite(base)
 }
 
@@ -150,13 +150,6 @@ func (p *plan) adapts() bool {
 	return p.yes("peft") || p.software == "transformers" && !asked && p.said("lora_rank")
 }
 
-// evaluates keeps predictions of an evaluation whose batch is said.
-func (p *plan) evaluates(t *workload.Train) {
-	if n := p.number("eval_batch"); n > 0 {
-		t.Evaluation = &workload.EvaluationLoop{Batch: n, AccumulationSteps: p.number("eval_accumulation"), KeepLogits: false}
-	}
-}
-
 // composite is what stands on the card beside what is trained: the models that
 // preferences and rewards need, and an engine that generates.
 func (p *plan) composite(base dtype.Format) {
@@ -207,6 +200,9 @@ func (p *plan) pairs() {
 	if n := p.number("micro_batch"); n > 0 {
 		p.inputs(workload.MicroBatch, 2*n)
 		p.derive("micro_batch", 2*n, fmt.Sprintf("chosen and rejected run together: 2 × %d", n))
+	}
+	if e := p.workload.Training.Evaluation; e != nil {
+		e.Batch *= 2
 	}
 }
 
