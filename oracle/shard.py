@@ -1,6 +1,7 @@
 """Records what one of several data-parallel ranks allocates in a training step.
 
-    python oracle/shard.py CONFIG KIND RANKS [BATCH LENGTH]
+    python oracle/shard.py CONFIG KIND RANKS [BATCH LENGTH] [--every N [--reentrant]]
+        [--after keep|RANKS] [--replicas N] [--row]
 
 KIND is fsdp2, fsdp2-bf16 (gathered in bfloat16, reduced in 32 bits), fsdp1, ddp,
 ddp-view, or zero1, zero2, zero3 of DeepSpeed with a bucket of 1,000,000 elements and
@@ -13,13 +14,14 @@ backward, the second in bfloat16 throughout. The second step is recorded, of Dee
 optimizer; bytes are beyond its beginning.
 """
 
+import argparse
 import json
 import os
-import sys
 import types
 
 import torch
 import torch.distributed as dist
+import torch.utils.checkpoint
 import transformers
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -30,24 +32,64 @@ import events
 events.RULES["chunk_cat"] = lambda block: block.operator().startswith("_chunk_cat")
 
 
-def divided(model, kind, ranks):
-    layers = model.model.layers
+class Segment(torch.nn.Module):
+    """Layers that are computed again together in backward; each is sharded by itself."""
+
+    def __init__(self, layers, reentrant):
+        super().__init__()
+        self.layers, self.reentrant = torch.nn.ModuleList(layers), reentrant
+
+    def forward(self, hidden, position_embeddings, **others):
+        def run(hidden, *tables):
+            for layer in self.layers:
+                hidden = layer(hidden, position_embeddings=tables, **others)
+            return hidden
+
+        how = {"use_reentrant": self.reentrant, "preserve_rng_state": False}  # the state of random numbers lies in main memory
+        return torch.utils.checkpoint.checkpoint(run, hidden, *position_embeddings, **how)
+
+
+def in_segments(model, every, reentrant):
+    model.config.use_cache = False  # as every loop has it that computes layers again
+    layers = list(model.model.layers)
+    model.model.layers = torch.nn.ModuleList(Segment(layers[at : at + every], reentrant) for at in range(0, len(layers), every))
+
+
+def mesh_of(ranks, replicas):
+    if replicas == 1:
+        return dist.device_mesh.init_device_mesh("cpu", (ranks,))
+    return dist.device_mesh.init_device_mesh("cpu", (replicas, ranks // replicas), mesh_dim_names=("replicate", "shard"))
+
+
+def divided(model, kind, options):
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer as Layer
+
+    mesh = mesh_of(options.ranks, options.replicas)
     if kind.startswith("fsdp2"):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        policy = MixedPrecisionPolicy()
+        how = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy()}
         if kind.endswith("bf16"):
-            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        mesh = dist.device_mesh.init_device_mesh("cpu", (ranks,))
-        for layer in layers:
-            fully_shard(layer, mesh=mesh, mp_policy=policy)
-        return fully_shard(model, mesh=mesh, mp_policy=policy)
+            how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        if options.after:
+            how["reshard_after_forward"] = False if options.after == "keep" else int(options.after)
+        for layer in model.modules():
+            if isinstance(layer, Layer):
+                fully_shard(layer, **how)
+        how.pop("reshard_after_forward", None)  # the outermost module's own default
+        return fully_shard(model, **how)
     if kind == "fsdp1":
-        from torch.distributed.fsdp import FullyShardedDataParallel
+        from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
+        strategy = {(False, False): "FULL_SHARD", (False, True): "SHARD_GRAD_OP", (True, False): "HYBRID_SHARD", (True, True): "_HYBRID_SHARD_ZERO2"}
         return FullyShardedDataParallel(
-            model, auto_wrap_policy=ModuleWrapPolicy({type(layers[0])}), use_orig_params=True, device_id=torch.device("cpu")
+            model,
+            auto_wrap_policy=ModuleWrapPolicy({Layer}),
+            use_orig_params=True,
+            device_id=torch.device("cpu"),
+            device_mesh=mesh if options.replicas > 1 else None,
+            sharding_strategy=ShardingStrategy[strategy[options.replicas > 1, options.after == "keep"]],
         )
     from torch.nn.parallel import DistributedDataParallel
 
@@ -113,39 +155,77 @@ def step(model, ids):
         model.zero_grad(set_to_none=True)
 
 
-def main(path, kind, ranks, batch=2, length=64):
-    if kind.startswith("ddp"):
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("config")
+    p.add_argument("kind")
+    p.add_argument("ranks", type=int)
+    p.add_argument("batch", type=int, nargs="?", default=2)
+    p.add_argument("length", type=int, nargs="?", default=64)
+    p.add_argument("--every", type=int, default=0)
+    p.add_argument("--reentrant", action="store_true")
+    p.add_argument("--after", default="")
+    p.add_argument("--replicas", type=int, default=1)
+    p.add_argument("--row", action="store_true")
+    return p.parse_args()
+
+
+def of_transformers(o):
+    with open(o.config) as f:
+        config = transformers.AutoConfig.for_model(**json.load(f))
+    model = transformers.AutoModelForCausalLM.from_config(config).float()
+    if o.every:
+        in_segments(model, o.every, o.reentrant)
+    return model
+
+
+def prepared(o):
+    """The model as its rank has it, and what a step of it is."""
+    if o.kind.startswith("torchtune"):
+        return torchtune_of(o.config, o.kind, o.ranks, o.batch, o.length)
+    model = of_transformers(o)
+    if o.kind.startswith("zero"):
+        return deepspeed_of(model, int(o.kind[-1])), engine_step
+    return divided(model, o.kind, o), step
+
+
+def main():
+    o = arguments()
+    if o.kind.startswith("ddp"):
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     else:
-        rank = int(ranks) - 1 if kind == "zero2" else 0
-        os.environ |= {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
-        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=int(ranks))
+        rank = o.ranks - 1 if o.kind == "zero2" else 0
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(o.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=o.ranks)
     torch.manual_seed(0)
-    if kind.startswith("torchtune"):
-        model, run = torchtune_of(path, kind, int(ranks), int(batch), int(length))
-    else:
-        with open(path) as f:
-            config = transformers.AutoConfig.for_model(**json.load(f))
-        model, run = transformers.AutoModelForCausalLM.from_config(config).float(), step
-    if kind.startswith("zero"):
-        model, run = deepspeed_of(model, int(kind[-1])), engine_step
-    elif not kind.startswith("torchtune"):
-        model = divided(model, kind, int(ranks))
-    ids = torch.randint(0, 50, (int(batch), int(length)))
+    model, run = prepared(o)
+    ids = torch.randint(0, 50, (o.batch, o.length))
     run(model, ids)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as p:
         run(model, ids)
-    level, peak, name = 0, 0, ""
-    for what, thing in events.normalise(events.read(p))[0]:
+    phases = levels(events.normalise(events.read(p))[0])
+    if o.row:
+        kept = "keep" if o.after == "keep" else o.after or "free"
+        how = [o.kind, o.every, "reentrant" if o.reentrant else "again", kept, o.replicas]
+        print(*how, *(n for name, peak, end in phases for n in (peak, end)), sep="\t")
+        return
+    for name, peak, end in phases:
+        print(f"{name:12} peak {peak:>12} end {end:>12}")
+
+
+def levels(found):
+    """Each phase with its peak and its end."""
+    phases, level, peak, name = [], 0, 0, ""
+    for what, thing in found:
         if what == "phase":
             if name:
-                print(f"{name:12} peak {peak:>12} end {level:>12}")
+                phases.append((name, peak, level))
             name, peak = thing, level
             continue
         level += thing.size if what == "born" else -thing.size
         peak = max(peak, level)
-    print(f"{name:12} peak {peak:>12} end {level:>12}")
+    return [*phases, (name, peak, level)]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -73,6 +73,7 @@ type trainingYAML struct {
 	Autocast       string          `yaml:"autocast"`
 	ZeroGrad       string          `yaml:"zero_grad"`
 	Checkpointing  string          `yaml:"checkpointing"`
+	Reentrant      *bool           `yaml:"use_reentrant"`
 	Attention      string          `yaml:"attention"`
 	Packed         bool            `yaml:"packed"`
 	Lengths        *lengthsYAML    `yaml:"lengths"`
@@ -151,6 +152,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		DropsOutputs:  d.DropOutputs,
 		HostOptimizer: choose(c, "training.host_optimizer", HostOptimizer(d.HostOptimizer), []HostOptimizer{HostStates, HostGradients}),
 		Packed:        d.Packed,
+		Reentrant:     d.Reentrant,
 		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
 		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager", "flash_attention_2"}),
 		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice, ResumeWhole}),

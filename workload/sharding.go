@@ -29,6 +29,10 @@ type Sharding struct {
 	// KeepsGathered says that gathered parameters stay from forward to backward
 	// (reshard_after_forward=False, SHARD_GRAD_OP).
 	KeepsGathered bool
+	// ReshardsOver is how many ranks have a part each of gathered parameters from
+	// forward to backward, where those are fewer than share one copy
+	// (reshard_after_forward of FSDP2 with a number); 0 for none.
+	ReshardsOver int64
 	// Prefetch, Persistence and MostLive are elements that DeepSpeed's third stage
 	// gathers ahead, never divides, and holds at once.
 	Prefetch, Persistence, MostLive int64
@@ -85,6 +89,9 @@ func OffloadNames() []string {
 // Check refuses what the software does not offload.
 func (s *Sharding) Check() error {
 	has := func(o OffloadedState) bool { return slices.Contains(s.Offload, o) }
+	if s.ReshardsOver > 0 && (s.Kind != FSDP2 || s.KeepsGathered) {
+		return fmt.Errorf("is %s, and parts over fewer ranks (reshards_over) are what fsdp2 keeps after forward, where it does not keep all (keeps_gathered)", s.Kind)
+	}
 	switch s.Kind {
 	case DDP:
 		if has(OffloadOptimizer) || has(OffloadParameters) {
@@ -136,6 +143,7 @@ type shardingYAML struct {
 	GatherBucket  whole    `yaml:"gather_bucket"`
 	BucketView    *bool    `yaml:"gradient_as_bucket_view"`
 	KeepsGathered bool     `yaml:"keeps_gathered"`
+	ReshardsOver  whole    `yaml:"reshards_over"`
 	Prefetch      whole    `yaml:"prefetch"`
 	Persistence   whole    `yaml:"persistence"`
 	MostLive      whole    `yaml:"most_live"`
@@ -161,7 +169,7 @@ func (c *checker) sharding(d shardingYAML) *Sharding {
 	s := &Sharding{
 		Group: c.atLeast(field+"group", d.Group, 0), ReduceFormat: c.format(field+"reduce_format", d.ReduceFormat),
 		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, 0), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, 0),
-		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap,
+		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap, ReshardsOver: c.atLeast(field+"reshards_over", d.ReshardsOver, 0),
 		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, 0), Persistence: c.atLeast(field+"persistence", d.Persistence, 0),
 		MostLive: c.atLeast(field+"most_live", d.MostLive, 0), Release: d.Release,
 	}

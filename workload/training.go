@@ -17,6 +17,9 @@ type Train struct {
 	// Reset is what the loop does with gradients after a step.
 	Reset         GradientReset
 	Checkpointing Checkpointing
+	// Reentrant says by which of PyTorch's two ways parts are computed again
+	// (use_reentrant); nil for the software's own.
+	Reentrant *bool
 	// Attention is the implementation that the loader was asked for: "sdpa" where
 	// nobody said, "eager", or "flash_attention_2", the package flash-attn.
 	Attention string

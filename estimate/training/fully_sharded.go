@@ -25,9 +25,12 @@ type fullySharded struct {
 
 // unit is what is gathered and reduced together.
 type unit struct {
-	part    int
-	groups  []*flatGroup
-	reduced bool // in this backward
+	part     int
+	groups   []*flatGroup
+	places   []int // in the order in which forward left the units, of each time it did
+	awaited  bool  // a gradient of its output calls for it
+	backward bool  // its backward has begun
+	reduced  bool  // in this backward
 }
 
 // flatGroup is parameters of a unit in one format, and of FSDP1 all trained or
@@ -39,6 +42,7 @@ type flatGroup struct {
 	parts            []*parameter   // of the rank: of each weight, or of all together
 	whole            int64          // elements of the gathered parts, padding included
 	arriving         torch.Tensor   // gathered, and not yet copied to the weights
+	smaller          []torch.Tensor // parts over fewer ranks, from forward to backward
 }
 
 func (s *fullySharded) gathers() bool { return true }
@@ -203,131 +207,6 @@ func (*fullySharded) bytes(f dtype.Format, elements int64) int64 {
 	return n
 }
 
-func (s *fullySharded) unitOf(part int) *unit {
-	for _, u := range s.units {
-		if u.part == part {
-			return u
-		}
-	}
-	return nil
-}
-
-// Before gathers a unit for its forward pass, and reduces it in backward when the
-// gradient of its input is there.
-func (s *fullySharded) Before(part int, in torch.Tensor) {
-	u := s.unitOf(part)
-	if u == nil {
-		return
-	}
-	s.gather(u)
-	s.arrive(u, true)
-	s.machine.BeforeBackward(in, func() { s.reduce(u) })
-}
-
-// After frees the gathered parameters of a unit, unless it is one that stays or is
-// told to keep them, and gathers them again when the gradient of its output is
-// there.
-func (s *fullySharded) After(part int, out torch.Tensor) {
-	u := s.unitOf(part)
-	if u == nil {
-		return
-	}
-	if !s.KeepsGathered && !s.keepsLast(part) && (part != modules.Outside || s.freesRoot()) {
-		s.release(u)
-	}
-	if part == modules.Outside {
-		s.let(&s.last)
-	}
-	u.reduced = false
-	if !out.Defined() || !out.RequiresGrad() { // no operators run, or nothing is trained
-		return
-	}
-	index := len(s.passed)
-	s.passed = append(s.passed, u)
-	s.machine.BeforeBackward(out, func() {
-		s.gather(u)
-		s.arrive(u, false)
-		if index > 0 {
-			s.gather(s.passed[index-1])
-		}
-	})
-}
-
-// freesRoot reports software that asks by name for units to be freed after forward,
-// the outermost included (torchtune, training/_distributed.py, shard_model), where
-// PyTorch does that.
-func (s *fullySharded) freesRoot() bool {
-	own, _ := s.software()
-	return own == modules.Torchtune && s.Kind == workload.FSDP2 && s.machine.ReshardsRoot()
-}
-
-// keepsLast reports the last layer where the software keeps it gathered, since
-// backward begins with it (torchtitan, parallelize_llama.py, reshard_after_forward).
-func (s *fullySharded) keepsLast(part int) bool {
-	own, _ := s.software()
-	return own == modules.TorchTitan && part == s.units[len(s.units)-1].part
-}
-
-// gather is the collective: parts are cast where they are computed in another
-// format, and come into one buffer. FSDP1's buffer is what operators read.
-func (s *fullySharded) gather(u *unit) {
-	s.machine.On("all_gather", func() {
-		for _, g := range u.groups {
-			if len(g.weights) > 0 && !s.machine.Filled(g.weights[0]) && !g.arriving.Defined() {
-				s.gatherGroup(g)
-			}
-		}
-	})
-}
-
-func (s *fullySharded) gatherGroup(g *flatGroup) {
-	var own torch.Tensor
-	if g.gathered != g.stored || s.offloads(workload.OffloadParameters) {
-		own = s.machine.Gathering(g.gathered, g.whole/s.ranks)
-	}
-	if s.flat() {
-		s.machine.Fill(g.weights...)
-	} else {
-		g.arriving = s.machine.Gathering(g.gathered, g.whole)
-	}
-	s.machine.Drop(own)
-}
-
-// arrive copies what was gathered to where operators read it. In forward the
-// buffer stays until the next unit's is copied.
-func (s *fullySharded) arrive(u *unit, forward bool) {
-	if s.flat() {
-		return
-	}
-	if forward {
-		s.let(&s.last)
-	}
-	for _, g := range u.groups {
-		if !g.arriving.Defined() {
-			continue
-		}
-		s.machine.Fill(g.weights...)
-		if forward {
-			s.last = append(s.last, g.arriving)
-		} else {
-			s.machine.Drop(g.arriving)
-		}
-		g.arriving = torch.Tensor{}
-	}
-}
-
-func (s *fullySharded) release(u *unit) {
-	for _, g := range u.groups {
-		s.machine.Vacate(g.weights...)
-	}
-}
-
-// let lets go of buffers.
-func (s *fullySharded) let(list *[]torch.Tensor) {
-	s.machine.Drop(*list...)
-	*list = (*list)[:0]
-}
-
 // reduce frees a unit's parameters, and puts its gradients together for the
 // reduction, from which the rank's part comes back.
 func (s *fullySharded) reduce(u *unit) {
@@ -439,8 +318,15 @@ func (s *fullySharded) give(parts []*parameter, stored, reduced dtype.Format) {
 func (s *fullySharded) backwardEnds() {
 	for _, u := range s.units {
 		s.reduce(u)
+		u.places, u.awaited, u.backward = u.places[:0], false, false
+		for _, g := range u.groups { // gathered for nobody
+			s.machine.Drop(g.arriving)
+			g.arriving = torch.Tensor{}
+			s.let(&g.smaller)
+		}
 	}
 	s.let(&s.inputs)
+	s.let(&s.last)
 	s.passed = s.passed[:0]
 }
 

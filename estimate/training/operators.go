@@ -80,7 +80,7 @@ func (j *job) program() error {
 		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(), Compiles: j.compilesLayers(),
 		Software: own, Release: release, Loss: j.loss(), Objective: j.objective(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
-		Reentrant: own.Reentrant(release),
+		Reentrant: j.reentrant(own, release),
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && recomputes && own == modules.Transformers,
@@ -110,6 +110,14 @@ func (j *job) program() error {
 	}
 	j.beside()
 	return nil
+}
+
+// reentrant reports PyTorch's older way to compute parts again.
+func (j *job) reentrant(own modules.Software, release modules.Release) bool {
+	if j.train.Reentrant != nil {
+		return *j.train.Reentrant
+	}
+	return own.Reentrant(release)
 }
 
 // attention is the implementation of the scores.

@@ -137,6 +137,12 @@ func (j *job) check() error {
 		if s.Group > 0 && ranks%s.Group != 0 && len(j.in.Workload.Assumed) == 0 { // where nobody said how many ranks there are, one is counted
 			return refuse("the sharding has groups of %d ranks, which do not divide the %d that share the states: %d %% %d is not 0", s.Group, ranks, ranks, s.Group)
 		}
+		if s.Group > 0 {
+			ranks = s.Group
+		}
+		if s.ReshardsOver > 0 && ranks%s.ReshardsOver != 0 && len(j.in.Workload.Assumed) == 0 {
+			return refuse("gathered parameters are to be kept in parts over %d ranks, which do not divide the %d that share one copy", s.ReshardsOver, ranks)
+		}
 	}
 	if missing := j.in.Workload.Precision.Undeclared(j.train.Optimizer.Moments()); j.train.Tuning == nil && len(missing) > 0 {
 		return workload.Contradiction("the workload does not say in which format these are kept: %s; declare each, or name a layout by them, as %s", strings.Join(missing, ", "), workload.Layouts()[0])

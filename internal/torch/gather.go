@@ -114,9 +114,14 @@ func (m *Machine) GradIn(p, buffer Tensor) {
 
 // BeforeBackward calls run in every backward before the node that computed a
 // tensor is evaluated: when the gradient of the tensor is there. It does nothing
-// for a tensor without history.
+// for a tensor that wants no gradient, and where no graph is recorded; what runs again
+// for a checkpoint that is not reentrant records one that no backward runs through.
 func (m *Machine) BeforeBackward(t Tensor, run func()) {
-	if t.impl == nil || t.node == nil {
+	switch {
+	case t.impl == nil || !t.requiresGrad || m.noGrad > 0 || m.inference > 0 || m.replaying != nil:
+		return
+	case t.node == nil:
+		m.WhenAccumulated(t, run)
 		return
 	}
 	if m.hooks == nil {
@@ -124,6 +129,13 @@ func (m *Machine) BeforeBackward(t Tensor, run func()) {
 	}
 	m.hooks[t.node] = append(m.hooks[t.node], run)
 }
+
+// InBackward reports that a backward runs: what runs forward now is computed again.
+func (m *Machine) InBackward() bool { return m.running > 0 }
+
+// Stopped reports that what runs again has made all that is asked of it: the rest of
+// it does not run.
+func (m *Machine) Stopped() bool { return m.stopped }
 
 // WhenAccumulated calls run whenever backward has accumulated the gradient of a
 // leaf (register_post_accumulate_grad_hook).

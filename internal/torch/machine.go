@@ -237,6 +237,9 @@ func (m *Machine) release1(i *impl) {
 		m.release1(i.grad)
 	}
 	m.free(i.storage)
+	if i.requiresGrad && i.node == nil {
+		delete(m.accumulated, i)
+	}
 	m.impls.give(i)
 }
 

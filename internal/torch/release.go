@@ -67,6 +67,11 @@ func (r Release) castsWithHistory() bool { return !r.before(2, 10) }
 // (https://github.com/pytorch/pytorch/pull/153666).
 func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
 
+// KeepsRecomputed: fully_shard keeps what it gathered for layers that are computed
+// again until their own backward; before, it freed and gathered them once more
+// (https://github.com/pytorch/pytorch/pull/164009).
+func (m *Machine) KeepsRecomputed() bool { return !m.release.before(2, 10) }
+
 // CopiesWhereReduced: fully_shard copies gradients together on the stream of the
 // reduction, where the copy goes when that is queued; later on the one that computes,
 // where it stays until the next

@@ -22,29 +22,30 @@ func (n *Net) recomputes() bool { return n.o.Checkpointing && n.o.Training }
 
 // through runs layers one after another, computed again in backward where that is
 // asked for. What all layers share is among the arguments then: the checkpoint
-// keeps it.
+// keeps it. Who is told of a layer stands around its checkpoint, as transformers
+// and accelerate have it; of several that are computed again together, each is met
+// within it.
 func (n *Net) through(layers []layer, x torch.Tensor, p position) torch.Tensor {
-	n.before(layers, x)
+	if n.segment() > 1 {
+		return n.recomputed(layers, x, p)
+	}
+	n.before(&layers[0], x)
 	out := n.recomputed(layers, x, p)
-	n.after(layers, out)
+	n.after(&layers[0], out)
 	return out
 }
 
-// before tells that layers begin.
-func (n *Net) before(layers []layer, x torch.Tensor) {
-	for i := range layers {
-		if n.o.Around != nil {
-			n.o.Around.Before(layers[i].Index, x)
-		}
+// before tells that a layer begins.
+func (n *Net) before(l *layer, x torch.Tensor) {
+	if n.o.Around != nil {
+		n.o.Around.Before(l.Index, x)
 	}
 }
 
-// after tells that layers have ended.
-func (n *Net) after(layers []layer, out torch.Tensor) {
-	for i := range layers {
-		if n.o.Around != nil {
-			n.o.Around.After(layers[i].Index, out)
-		}
+// after tells that a layer has ended.
+func (n *Net) after(l *layer, out torch.Tensor) {
+	if n.o.Around != nil {
+		n.o.Around.After(l.Index, out)
 	}
 }
 
@@ -74,12 +75,15 @@ func (n *Net) recomputed(layers []layer, x torch.Tensor, p position) torch.Tenso
 
 // sequence runs layers one after another.
 func (n *Net) sequence(layers []layer, x torch.Tensor, p position) torch.Tensor {
-	if len(layers) == 1 {
+	if n.segment() == 1 {
 		return n.joinedBy(&layers[0], x, p)
 	}
 	f := n.m.Function(&x)
 	for i := range layers {
-		f.Set(&x, n.joinedBy(&layers[i], x, p))
+		n.before(&layers[i], x)
+		made := n.joinedBy(&layers[i], x, p)
+		n.after(&layers[i], made)
+		f.Set(&x, made)
 	}
 	return f.Return(x)
 }

@@ -131,9 +131,7 @@ func (n *Net) titanLogits(b Batch) torch.Tensor {
 // titanThrough runs a layer within what fully_shard and a checkpoint put around it,
 // the checkpoint inside.
 func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
-	if n.o.Around != nil {
-		n.o.Around.Before(l.Index, x)
-	}
+	n.before(l, x)
 	run := func(x torch.Tensor) torch.Tensor { return n.titanBlock(l, x, batch) }
 	var out torch.Tensor
 	if n.o.Compiles {
@@ -143,9 +141,7 @@ func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	} else {
 		out = n.checkpointedEvery(l, x, run)
 	}
-	if n.o.Around != nil {
-		n.o.Around.After(l.Index, out)
-	}
+	n.after(l, out)
 	return out
 }
 

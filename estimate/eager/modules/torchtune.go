@@ -119,9 +119,9 @@ func (n *Net) torchtuneLogits(b Batch) []torch.Tensor {
 	}
 	h := f.Let(n.embedded(b.IDs))
 	for i := range s.layers {
-		n.before(s.layers[i:i+1], h)
+		n.before(&s.layers[i], h)
 		f.Set(&h, n.checkpointed(h, func(x torch.Tensor) torch.Tensor { return n.torchtuneLayer(&s.layers[i], x, at) }))
-		n.after(s.layers[i:i+1], h)
+		n.after(&s.layers[i], h)
 	}
 	f.Set(&h, n.torchtuneNorm(n.outside.one(model.RoleFinalNorm), h))
 	head := n.outside.module("output", model.RoleHead, model.RoleHeadBias)
