@@ -74,6 +74,7 @@ type Model struct {
 	// RotaryPositions is for how many positions sines and cosines are tabulated
 	// where the longest context is stretched; 0 for as many as MaxPosition.
 	RotaryPositions int64
+	RotaryScaling   string // rope_type of config.json: how rotary positions are stretched; empty where they are not
 	Compute         dtype.Format
 	Quantised       *Quantisation
 	Stacks          []Stack

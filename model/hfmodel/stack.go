@@ -85,9 +85,22 @@ func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
 	b.model.Vocab = int(vocab)
 	b.model.MaxPosition = max(b.model.MaxPosition, int(s.or(keyPositions, 0)))
 	b.model.RotaryPositions = max(b.model.RotaryPositions, stretched(s))
+	if b.model.RotaryScaling == "" {
+		b.model.RotaryScaling = scalingKind(s)
+	}
 	b.embedding = out.add(model.RoleTokenEmbedding, embedding, k.slot["embed"]+".weight", vocab+k.vocabExtra, s.or("word_embed_proj_dim|embedding_size", hidden))
 	return b.embedding
 }
+
+// scaling is a key of the table that says how rotary positions are stretched, wherever
+// that stands.
+func scaling(key string) string {
+	const where = "rope_scaling|rope_parameters|rope_parameters.full_attention"
+	return strings.ReplaceAll(where, "|", "."+key+"|") + "." + key
+}
+
+// scalingKind is the way in which they are stretched.
+func scalingKind(s section) string { return s.text(scaling("rope_type") + "|" + scaling("type")) }
 
 // stretched is for how many positions a serving engine tabulates what turns
 // them, where a factor stretches the longest context; 0 where none does
@@ -96,14 +109,12 @@ func (b *builder) embed(s section, k *stack, out scope, hidden int64) int32 {
 // Worked number: Gemma 3 declares 131,072 positions and a linear factor of 8, so
 // that 1,048,576 are tabulated.
 func stretched(s section) int64 {
-	const where = "rope_scaling|rope_parameters|rope_parameters.full_attention"
-	at := func(key string) string { return strings.ReplaceAll(where, "|", "."+key+"|") + "." + key }
-	factor := s.real(at("factor"))
+	factor := s.real(scaling("factor"))
 	positions := s.or(keyPositions, 0)
-	switch s.text(at("rope_type") + "|" + at("type")) {
+	switch scalingKind(s) {
 	case "linear", "dynamic":
 	case "yarn":
-		positions = s.or(at("original_max_position_embeddings"), 0)
+		positions = s.or(scaling("original_max_position_embeddings"), 0)
 	default:
 		return 0
 	}

@@ -21,9 +21,22 @@ func (r Release) stepApart() bool { return r.since(0, 3, 20240828) }
 // 8451b0df3).
 func (r Release) queryFirst() bool { return r.since(0, 3, 20240905) }
 
+// patched: what came on a day before 0.3.1 and is not in 0.3.0.
+func (r Release) patched(day int) bool {
+	return r.since(0, 3, day) && r != Release{Minor: 3}
+}
+
 // repeatsTurned: keys and values are repeated for groups of heads after they were
 // turned, not before (commit bc2c0138a, in 0.3.1).
-func (r Release) repeatsTurned() bool { return r.since(0, 3, 20240916) }
+func (r Release) repeatsTurned() bool { return r.patched(20240916) }
+
+// turnsOnce: builders whose positions are stretched make one table of rotary
+// positions and each layer by itself (commit b0895a798, in 0.3.1).
+func (r Release) turnsOnce() bool { return r.patched(20240912) }
+
+// makesEach: so do all builders (commit 23896c30d). Those that put adapters on a
+// model whose positions are not stretched make a table for each layer still.
+func (r Release) makesEach() bool { return r.since(0, 6, 20250127) }
 
 // repeatsHeads: they are repeated as [batch, heads, length, dim] (commit e1caa9f82).
 func (r Release) repeatsHeads() bool { return r.since(0, 5, 20241110) }
@@ -290,17 +303,30 @@ func (n *Net) turnedPairs(x, at torch.Tensor) torch.Tensor {
 	return f.Return(m.To(turned, was))
 }
 
-// torchtuneBuffers is the tables of rotary positions: one for all layers, or one
-// for each where a builder copies a layer.
+// torchtuneBuffers is the tables of rotary positions: one for each layer, or one
+// for all. Worked number: that of Llama-3.1-8B is of 131,072 positions × 64 angles ×
+// 2 × 4 B = 64 MiB, 32 times that in 0.3.0 and once from 0.3.1 on.
 func (n *Net) torchtuneBuffers() {
-	tables := 1
-	if n.copiesLayers() {
-		tables = len(n.stacks[0].layers)
+	tables := len(n.stacks[0].layers)
+	if n.turnsOnce() {
+		tables = 1
 	}
 	for range tables {
 		n.turningTable()
 	}
 }
+
+// turnsOnce: the builder gives all layers the same RotaryPositionalEmbeddings.
+func (n *Net) turnsOnce() bool {
+	if n.stretchedInBuilder() {
+		return n.o.Release.turnsOnce()
+	}
+	return n.o.Release.makesEach() && n.o.Adapter == nil
+}
+
+// stretchedInBuilder: the model is one of Llama 3.1 and later, whose builders stretch
+// rotary positions (Llama3ScaledRoPE).
+func (n *Net) stretchedInBuilder() bool { return n.model.RotaryScaling == "llama3" }
 
 // turningTable is the angles and the sines and cosines of one
 // RotaryPositionalEmbeddings.
@@ -312,10 +338,14 @@ func (n *Net) turningTable() {
 	n.turns = n.m.Buffer(dtype.F32, int64(n.model.MaxPosition), n.rotary/2, 2)
 }
 
-// copiesLayers: the builder makes one layer and copies it so many times; those of
-// Llama 3.1 and later, whose positions are stretched, make each
-// (torchtune/models/*/_component_builders.py, TransformerDecoder's layers).
-func (n *Net) copiesLayers() bool { return n.model.RotaryPositions == 0 }
+// copiesLayers: the builder makes one layer and copies it so many times, and does not
+// make each (torchtune/models/*/_component_builders.py, TransformerDecoder's layers).
+func (n *Net) copiesLayers() bool {
+	if n.stretchedInBuilder() {
+		return !n.o.Release.turnsOnce()
+	}
+	return !n.o.Release.makesEach()
+}
 
 // firstLayer is the layer that the builder copies, which lives until the copies
 // are there. Worked number: one of Llama-2-7B in 16 bits is 404,766,720 bytes; the
@@ -331,6 +361,9 @@ func (n *Net) firstLayer() (drop func()) {
 			continue
 		}
 		w := n.held(t)
+		if w.Absent { // the recipe for several ranks makes the model without bytes
+			continue
+		}
 		wide := n.m.Parameter(w.Format, false, t.Shape...)
 		if !w.Packed || !n.makesNF4() {
 			made = append(made, wide)
