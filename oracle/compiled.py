@@ -1,13 +1,17 @@
 """What torch.compile keeps of a Llama block of torchtitan between forward and backward,
 and of its loss.
 
-In: nothing or "loss", and the PyTorch that runs it. Out: a line a case on stdout.
+In: nothing, "float8" or "loss", and the PyTorch that runs it. Out: a line a case on stdout.
 
 testdata/compiled/llama_block.txt collects blocks of several releases: release,
 checkpointing, batch, length, width, query heads, key heads, width of a head, width
 of the network, and the bytes of each tensor that the compiled forward gives to the
 backward beside its input, its weights and the rotary table. The graphs are those
 that inductor is handed after AOTAutograd's partition; nothing is compiled further.
+
+testdata/compiled/float8_block.txt has blocks whose linear layers torchao made its
+Float8Linear, behind the release of torchao, without numbers of 8 bytes and less; for
+them torchao must be there too.
 
 testdata/compiled/loss.txt has the loss: release, batch, length, vocabulary, the bytes
 of each tensor that forward gives to the backward beside logits and labels, and after
@@ -23,7 +27,6 @@ from collections import defaultdict
 
 import torch
 from torch import nn
-from torch._functorch.aot_autograd import make_boxed_func
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.utils import run_and_get_code
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -96,27 +99,34 @@ def chosen():
     return create_selective_checkpoint_contexts(policy)
 
 
-def kept(how, batch, length, width, heads, kv, head, inner):
+class Partitioned(Exception):
+    """The graphs are there: nothing needs to run."""
+
+
+def kept(how, batch, length, width, heads, kv, head, inner, change=lambda block: block):
     torch._dynamo.reset()
-    block = Block(width, heads, kv, head, inner)
+    block = change(Block(width, heads, kv, head, inner))
     if how != "none":
         block = checkpoint_wrapper(block, preserve_rng_state=False, **({"context_fn": chosen} if how == "selective" else {}))
     found = []
 
     def inner_compile(graph, inputs, **options):
-        if not options.get("is_backward"):
-            for node in [n for n in graph.graph.nodes if n.op == "output"][0].args[0][1:]:
-                value = node.meta["val"]
-                source = node
-                while source.target == aten.permute.default:  # a weight turned is no tensor of its own
-                    source = source.args[0]
-                if source.op != "placeholder" and not value.is_complex():
-                    found.append(value.numel() * value.element_size())
-        return make_boxed_func(graph.forward)
+        for node in [n for n in graph.graph.nodes if n.op == "output"][0].args[0][1:]:
+            value = node.meta["val"]
+            source = node
+            while source.target == aten.permute.default:  # a weight turned is no tensor of its own
+                source = source.args[0]
+            if source.op != "placeholder" and not value.is_complex():
+                found.append(value.numel() * value.element_size())
+        raise Partitioned
 
     compiled = torch.compile(block, backend=lambda graph, inputs: compile_fx(graph, inputs, inner_compile=inner_compile), fullgraph=True)
     table = torch.randn(length, head // 2, dtype=torch.complex64)
-    compiled(torch.randn(batch, length, width, requires_grad=True), table).sum().backward()
+    try:
+        compiled(torch.randn(batch, length, width, requires_grad=True), table)
+    except Exception as e:
+        if not isinstance(getattr(e, "inner_exception", e), Partitioned):
+            raise
     return sorted(found)
 
 
@@ -154,6 +164,14 @@ if __name__ == "__main__":
         for shape in LOGITS:
             between, buffers = of_loss(*shape)
             print(release, *shape, ":", *between, ":", *buffers)
+        sys.exit()
+    if sys.argv[1:] == ["float8"]:
+        import torchao
+        from torchao.float8 import convert_to_float8_training
+
+        for how in ("full", "selective"):
+            for shape in SHAPES[:2]:
+                print(torchao.__version__, how, *shape, ":", *(b for b in kept(how, *shape, change=convert_to_float8_training) if b > 8))
         sys.exit()
     for how in ("none", "selective"):
         for shape in SHAPES:

@@ -1,8 +1,11 @@
 package training
 
 import (
+	"math"
+
 	"floodmark/account"
 	"floodmark/estimate/eager/modules"
+	"floodmark/timeline"
 	"floodmark/workload"
 )
 
@@ -114,11 +117,28 @@ func (j *job) compilesLayers() bool {
 	return own == modules.TorchTitan && j.has(workload.TorchCompile)
 }
 
-// reordered is what the order of a compiled backward leaves open.
-func (j *job) reordered(span int32) {
+// reordered is what a compiled backward leaves open. That is beside its blocks alone:
+// what stood higher before them stays the peak until it is reached.
+func (j *job) reordered(index int32) {
 	tokens, _ := j.tokens()
 	p := requested(operatorFormula)
-	j.bound(j.term(account.TermTemporaries, account.CategoryTemporary, p), int(span), span, account.Between(0, j.ops.net.Reordered(tokens), p))
+	if open := j.ops.net.Reordered(tokens) - j.below(j.tl.Phases[index], j.ops.net.BlocksFrom()); open > 0 {
+		j.bound(j.term(account.TermTemporaries, account.CategoryTemporary, p), int(index), index, account.Between(0, open, p))
+	}
+}
+
+// below is how far what is requested stays below a span's peak from a moment on.
+func (j *job) below(s timeline.Span, from int) int64 {
+	var level, peak int64
+	later := int64(math.MinInt64)
+	for moment := s.First; moment < s.Last; moment++ {
+		level += j.tl.Delta(j.tl.Events[moment])
+		peak = max(peak, level)
+		if moment >= from {
+			later = max(later, level)
+		}
+	}
+	return peak - max(later, level)
 }
 
 // loss is how the loop computes the loss: what the workload says, else what the

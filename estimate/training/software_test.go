@@ -181,3 +181,28 @@ func TestUnreadReleases(t *testing.T) {
 		}
 	}
 }
+
+// What the order of a compiled backward leaves open, and copies in 8 bits more of, counts
+// where blocks stand highest; where the logits do, the peak is known.
+func TestCompiledBackwardIsOpenInItsBlocks(t *testing.T) {
+	m := llama(t)
+	open := func(length int64, features ...workload.Feature) int64 {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Engine = workload.Engine{Name: "torchtitan", Version: "0.1.0.dev20250320"}
+		w.Training.Checkpointing.Kind = workload.FullCheckpointing
+		w.Inputs[0].Dimensions[workload.Context] = length
+		w.Features = append(features, workload.TorchCompile)
+		f := held(accountOf(t, m, w), phase(t, accountOf(t, m, w), account.PhaseBackward, 2), account.TermTemporaries)
+		high, known := f.High()
+		if !known {
+			t.Fatal(f.Reason())
+		}
+		return high - f.Low()
+	}
+	if plain, narrow := open(128), open(128, workload.FP8Compute); plain == 0 || narrow <= plain {
+		t.Errorf("open are %d bytes, in FP8 %d", plain, narrow)
+	}
+	if plain, narrow := open(8192), open(8192, workload.FP8Compute); plain != 0 || narrow != 0 {
+		t.Errorf("where logits stand highest %d and %d bytes are open", plain, narrow)
+	}
+}

@@ -272,7 +272,7 @@ func (j *job) why() string {
 		return j.without
 	case j.has(workload.TorchCompile) && !j.compilesLayers():
 		return "torch.compile fuses and reorders operators, which is not modelled"
-	case j.has(workload.FP8Compute):
+	case j.has(workload.FP8Compute) && !j.compilesLayers():
 		return "what FP8 training copies and transposes is not modelled"
 	case j.has(workload.CUDAGraphs):
 		return "a captured step keeps its tensors in a private pool, which is not modelled"

@@ -104,6 +104,9 @@ func (m *Machine) Reserve(allocations int) {
 	m.tl.Events = append(make([]timeline.Event, 0, 2*allocations), m.tl.Events...)
 }
 
+// Moment is the event that comes next.
+func (m *Machine) Moment() int { return len(m.tl.Events) }
+
 // Phase ends the phase before and begins another.
 func (m *Machine) Phase(id account.PhaseID, step int) {
 	m.before = false

@@ -27,7 +27,8 @@ type kept struct {
 // keptBy is the rule. Without checkpointing it is what the partitioner's cut of least
 // bytes leaves: every operand and result of a product that backward reads, and nothing
 // that fuses. What a checkpoint's policy must save is saved where backward reads it,
-// so that the last product is not; and of a full checkpoint the input stays.
+// so that the last product is not; and of a full checkpoint the input stays. In FP8 these
+// two keep the same beside scalars (testdata/compiled/float8_block.txt).
 // Worked number: Llama 3 8B over 8,192 tokens in bf16 keeps, without checkpointing,
 // seven tensors of 67,108,864 bytes beside its input, three of 234,881,024 and
 // 1,114,112 of numbers a row or head; by operators two of the former, a value of
@@ -57,6 +58,7 @@ type region struct {
 	width, inner, heads, kvHeads int64
 	head                         int64
 	kept                         kept
+	begins                       func() // is told of each backward; nil for nobody
 
 	rows, normed                         torch.Tensor // of the norm before attention
 	query, key, value                    torch.Tensor // products
@@ -146,6 +148,12 @@ func (r *region) network() {
 // compiledBlock is the block as a compiled region.
 func (n *Net) compiledBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	r := n.regionOf(l, x, batch)
+	n.blocksFrom = 0
+	r.begins = func() {
+		if n.blocksFrom == 0 {
+			n.blocksFrom = n.m.Moment()
+		}
+	}
 	weights := []torch.Tensor{
 		l.at(model.RoleNorm, 0).weight, l.one(model.RoleQuery), l.one(model.RoleKey), l.one(model.RoleValue), l.one(model.RoleAttentionOutput),
 		l.at(model.RoleNorm, 1).weight, l.one(model.RoleGate), l.one(model.RoleUp), l.one(model.RoleDown),
@@ -165,7 +173,12 @@ func (r region) function(x torch.Tensor, weights []torch.Tensor) torch.Function 
 			c.Save(append(saved, forward.list()...)...)
 			return []torch.Tensor{out}
 		},
-		Backward: func(g *torch.Gradients) { backwardOf(r, g, len(saved)).run(weights) },
+		Backward: func(g *torch.Gradients) {
+			if r.begins != nil {
+				r.begins()
+			}
+			backwardOf(r, g, len(saved)).run(weights)
+		},
 	}
 }
 
@@ -230,23 +243,43 @@ func (r *region) all() []*torch.Tensor {
 // Reordered is the most that a compiled block's backward may hold beside what it holds
 // here: inductor orders kernels by what it estimates to be alive, and for shorter
 // sequences was recorded to make the gradients of weights last, until which three
-// tensors of the network's width stay (torch/_inductor/memory.py). Worked number: over
-// 8,192 tokens of Llama 3 8B in bf16 they are 3 · 234,881,024 bytes.
+// tensors of the network's width stay (torch/_inductor/memory.py). In FP8 every product
+// reads its operands from copies of 8 bits, of which one by rows and one by columns may
+// be there of each (torchao, float8_linear.py, matmul_with_hp_or_float8_args). Worked
+// number: over 8,192 tokens of Llama 3 8B in bf16 they are 3 · 234,881,024 bytes; in FP8
+// 2 · 8,192 · 81,920 more of inputs and gradients, and 2 · 218,103,808 of weights.
 func (n *Net) Reordered(positions int64) int64 {
 	var most int64
 	for _, l := range n.stacks[0].layers {
 		gate := l.one(model.RoleGate)
 		bytes, _ := gate.Dtype().Size([]int64{3, positions, gate.Size(0)})
+		for _, role := range products() {
+			if w := l.one(role); n.o.FP8 {
+				operands, _ := dtype.F8E4M3.Size([]int64{2, positions, w.Size(0) + w.Size(1)})
+				bytes += operands + 2*w.Elements()
+			}
+		}
 		most = max(most, bytes)
 	}
 	return most
 }
+
+// products are the matrices of a block.
+func products() []model.Role {
+	return []model.Role{model.RoleQuery, model.RoleKey, model.RoleValue, model.RoleAttentionOutput, model.RoleGate, model.RoleUp, model.RoleDown}
+}
+
+// BlocksFrom is the moment at which the backward of the last micro-batch came to its
+// first compiled block.
+func (n *Net) BlocksFrom() int { return n.blocksFrom }
 
 // compileLacks is why a compiled block of this layer is not known.
 func (n *Net) compileLacks(l *layer) string {
 	switch a, attends := l.Mixers[0].(model.Attention); {
 	case !n.o.Release.compilesBlocks():
 		return "torch.compile of a whole model fuses and reorders operators, which is not modelled; torchtitan compiles each block since 2024-05-21"
+	case n.o.FP8 && !n.o.Chooses && !n.titanRecomputes(l):
+		return "what FP8 keeps of a compiled block that is not computed again is not modelled"
 	case n.o.CPU:
 		return "what torch.compile makes for a CPU is not modelled"
 	case !attends || a.KVHeads < 2 || a.KeyDim > widestFlash:

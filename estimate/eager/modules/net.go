@@ -68,6 +68,7 @@ type Options struct {
 	Segment       int   // or so many at once; 0 is one
 	Chooses       bool  // or all of a layer but what the software chooses to keep
 	Compiles      bool  // torch.compile, in the way of software that compiles each layer by itself
+	FP8           bool  // products read copies of their operands in 8 bits
 	Reentrant     bool  // by the older of PyTorch's two ways
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
 	Reference     bool  // scans run without kernels of other packages (mamba-ssm, causal-conv1d)
@@ -121,6 +122,7 @@ type Net struct {
 	tokenKinds  torch.Tensor   // kinds of token
 	turns       torch.Tensor   // a table of what they turn by, of software that keeps one
 	loop        loop
+	blocksFrom  int             // [Net.BlocksFrom]
 	why         string          // what of an adapter has no program
 	scored      string          // why attention made its scores though fused kernels were asked for
 	besides     []torch.Tensor  // see Beside
