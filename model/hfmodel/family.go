@@ -37,7 +37,7 @@ type family struct {
 	converts string   // the format to which the class converts weights where the configuration declares none
 	base     string   // what the names of a class with a head begin with, and those of the bare model do not
 	stacks   []*stack // over the configuration itself
-	parts    []*part   // over nested objects
+	parts    []*part  // over nested objects
 	around   []*piece // modules between the parts, such as projectors
 }
 
