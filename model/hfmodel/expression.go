@@ -123,8 +123,12 @@ func (e sections) factor(name string) int64 {
 
 // side is a size that a configuration states once, or for each of two axes.
 func (s section) side(key string, axis int) int64 {
-	if v, _ := s.find(key); v != nil && v.kind == isList && axis < len(v.items) {
-		return s.at(axis).need(key)
+	if v, field := s.find(key); v != nil && v.kind == isList && axis < len(v.items) {
+		n, whole := s.whole(v.items[axis], field)
+		if whole && n == 0 {
+			s.doubt(field, "0", "sizes depend on it")
+		}
+		return n
 	}
 	return s.need(key)
 }

@@ -43,6 +43,11 @@ func TestMalformed(t *testing.T) {
 		{"10¹² layers", `{"model_type":"llama","num_hidden_layers":1000000000000}`, "num_hidden_layers", -1, true},
 		{"a text for what ties the head", small("llama", "LlamaForCausalLM", `,"tie_word_embeddings":"false"`), "tie_word_embeddings", -1, false},
 		{"a number for what ties the head", small("llama", "LlamaForCausalLM", `,"tie_word_embeddings":1`), "tie_word_embeddings", -1, false},
+		{"a list of fewer heads than layers", small("llama", "LlamaForCausalLM", `,"num_key_value_heads":[2]`), "num_key_value_heads", -1, false},
+		{"a list for the width", `{"model_type":"llama","hidden_size":[64],"num_hidden_layers":2}`, "hidden_size", -1, false},
+		{"a width beyond floating point", `{"model_type":"llama","hidden_size":1e400,"num_hidden_layers":2}`, "hidden_size", -1, false},
+		{"a number for the classes", `{"model_type":"llama","architectures":7}`, "architectures", -1, false},
+		{"a class that is a number", `{"model_type":"llama","architectures":["LlamaForCausalLM",7]}`, "architectures", -1, false},
 		{"a million prediction layers", small("deepseek_v3", "DeepseekV3ForCausalLM", `,"num_nextn_predict_layers":1000000`), "num_nextn_predict_layers", -1, true},
 		{"a million layers", `{"model_type":"llama","num_hidden_layers":1000000}`, "num_hidden_layers", -1, true},
 	} {

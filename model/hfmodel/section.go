@@ -168,6 +168,10 @@ func (s section) number(key string) (int64, bool) {
 
 func (s section) whole(v *value, field string) (int64, bool) {
 	if n := len(v.items); v.kind == isList && s.layer >= 0 && n > 0 {
+		if layers, said := s.at(-1).number(keyLayers); said && int64(n) < layers {
+			s.fail(source.InField(s.file, field, "is %s, expected one number, or one for each of %d layers", v, layers))
+			return 0, false
+		}
 		v = v.items[min(s.layer, n-1)] // layers beyond the list are prediction layers, built as the last
 	}
 	if v.kind != isNumber {
@@ -306,12 +310,26 @@ func (s section) numbers(key string) []int64 {
 	return ns
 }
 
-// texts is the texts of a list; nil when it is absent.
+// texts is the texts of a list; nil when it is absent. One text alone is read as a
+// list of it.
 func (s section) texts(key string) []string {
+	v, field := s.find(key)
+	if v == nil {
+		return nil
+	}
+	items := v.items
+	if v.kind != isList {
+		items = []*value{v}
+	}
 	var ts []string
-	for _, item := range s.list(key) {
-		if item.kind == isText {
+	for _, item := range items {
+		switch item.kind {
+		case isText:
 			ts = append(ts, item.text)
+		case isNull:
+		default:
+			s.fail(source.InField(s.file, field, "is or holds %s (%s), expected a list of texts", item.kind, item))
+			return nil
 		}
 	}
 	return ts
