@@ -57,6 +57,9 @@ func decodeJSON(name string, text []byte) (map[string]any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, source.AtByte(name, d.InputOffset(), "goes on behind its JSON object")
 	}
+	if err := source.OneOfEachKey(name, text); err != nil {
+		return nil, err
+	}
 	return normal(tree).(map[string]any), nil
 }
 

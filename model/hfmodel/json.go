@@ -198,7 +198,7 @@ func (p *parser) member(in *value) error {
 	}
 	if _, twice := in.index[key]; twice {
 		p.at = start
-		e := p.bad("the key appears twice in one object").WithHint("remove one of the two; they may disagree")
+		e := p.bad("the key appears twice in one object").WithHint(source.TwiceHint)
 		e.Field = key
 		return e
 	}

@@ -142,6 +142,9 @@ func ReadAdapter(src source.Source) (*AdapterConfig, error) {
 	if err := json.Unmarshal(data, &f.object); err != nil {
 		return nil, malformed(src.Name(), err)
 	}
+	if err := source.OneOfEachKey(src.Name(), data); err != nil {
+		return nil, err
+	}
 	c := &AdapterConfig{
 		Base: f.text("base_model_name_or_path"), Rank: f.count("r"), DoRA: f.flag("use_dora", false), BiasOfB: f.flag("lora_bias", false),
 		Targets: f.selection("target_modules"), Excluded: f.selection("exclude_modules"), Biases: f.text("bias"),

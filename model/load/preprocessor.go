@@ -44,6 +44,9 @@ func Preprocessor(src source.Source) (*model.ImageProcessing, error) {
 	if err := json.Unmarshal(data, &f.object); err != nil {
 		return nil, malformed(src.Name(), err)
 	}
+	if err := source.OneOfEachKey(src.Name(), data); err != nil {
+		return nil, err
+	}
 	p := &model.ImageProcessing{
 		Class:  f.text("image_processor_type", "feature_extractor_type"),
 		Resize: f.flag("do_resize", true), Size: f.size("size"),
