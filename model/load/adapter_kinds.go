@@ -265,16 +265,53 @@ const loraKeys = ` peft_type auto_mapping peft_version base_model_name_or_path r
  layers_to_transform layers_pattern rank_pattern alpha_pattern megatron_config megatron_core loftq_config eva_config corda_config
  lora_ga_config use_dora lora_bias alora_invocation_tokens qalora_group_size runtime_config ensure_weight_tying `
 
-// strange lists the fields of LoRA's configuration that nobody here knows: they may
-// bear on sizes, and over them nothing is known to fit.
-func (f *fields) strange() []string {
+// otherKeys are those that the other kinds have beside these and the sizes of
+// adapters.tsv, and that bear none; behind ~ stands the value with which a field bears
+// none (src/peft/tuners/*/config.py there).
+const otherKeys = ` *_dropout init_* *_seed *_prng_key alpha scaling *_alpha token_dim num_transformer_submodules~1 num_attention_heads num_layers
+ target_r tinit tfinal deltaT beta1 beta2 orth_reg_weight total_step decomposition_method delora_lambda lambda_pattern config_A_B~"lora" config_C~"lora" config_D_E~"constant"
+ apply_GS feedforward_modules rank_dropout_scale use_effective_conv2d oft_block_size coft eps use_cayley_neumann num_cayley_neumann_terms cayley_neumann_eps
+ encoder_num_layers encoder_hidden_size act_fn prompt_tuning_init prompt_tuning_init_text tokenizer_name_or_path tokenizer_kwargs ab_svd_init
+ psoft_svd_lowrank_niter psoft_orth~true psoft_mag_a~true psoft_mag_b~true save_projection d_initial sample_at_inference sparse very_sparse group_size
+ mask_type token_indices save_indices topk save_only_topk_weights wavelet_family use_idwt `
+
+// strange lists the fields of a configuration that nobody here knows for its kind: they
+// may bear on sizes, and over them nothing is known to fit.
+func (f *fields) strange(k adapterKind, lora bool) []string {
+	var known []string
+	if k != nil {
+		field, _, _ := strings.Cut(k[kindWhen], "=")
+		known = slices.AppendSeq([]string{field}, maps.Keys(k.options(nil)))
+	}
+	if known = append(known, strings.Fields(loraKeys)...); !lora {
+		known = append(known, strings.Fields(otherKeys)...)
+	}
 	var open []string
 	for _, name := range slices.Sorted(maps.Keys(f.object)) {
-		if !f.empty(name) && !slices.Contains(strings.Fields(loraKeys), name) {
+		at := slices.IndexFunc(known, func(key string) bool { return starred(name, key) })
+		neutral, valued := "", false
+		if at >= 0 {
+			_, neutral, valued = strings.Cut(known[at], "~")
+		}
+		switch value := string(f.object[name]); {
+		case value == "null", at < 0 && f.empty(name), at >= 0 && (!valued || value == neutral):
+		case at >= 0:
+			open = append(open, f.file+": "+quote(name)+" is "+quote(value)+", and sizes are counted for "+neutral)
+		default:
 			open = append(open, f.file+": "+quote(name)+": this key is not known here, so nobody can say whether it bears on sizes")
 		}
 	}
 	return open
+}
+
+// starred reports a name of a list, where a star stands for any beginning or end.
+func starred(name, key string) bool {
+	key, _, _ = strings.Cut(key, "~")
+	if end, any := strings.CutPrefix(key, "*"); any {
+		return strings.HasSuffix(name, end)
+	}
+	start, any := strings.CutSuffix(key, "*")
+	return name == key || any && strings.HasPrefix(name, start)
 }
 
 // empty reports a field with which a configuration says nothing.
@@ -331,9 +368,7 @@ func (c *AdapterConfig) read(f *fields) error {
 	if err := f.refuseUncounted(); err != nil {
 		return err
 	}
-	if kind == "LORA" && c.counted == nil {
-		c.open = f.strange()
-	}
+	c.open = f.strange(c.counted, kind == "LORA")
 	f.read(&c.Feedforward, "a list of names", "feedforward_modules")
 	var dropout float64
 	f.read(&dropout, "a number", "lora_dropout", strings.ToLower(kind)+"_dropout")

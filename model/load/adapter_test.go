@@ -170,3 +170,35 @@ func counts(t *testing.T, m *model.Model, name, text string, want int64) {
 		t.Errorf("%s: %d parameters, want %d", name, n, want)
 	}
 }
+
+// Kinds that are no LoRA have keys of their own, and what is none of them is open.
+func TestKeysOfOtherKinds(t *testing.T) {
+	m := base(t)
+	for fields, want := range map[string]string{
+		`"peft_type": "BOFT", "boft_dropout": 0.1, "init_weights": true, "revision": null, "new_switch": false`:                                                   "",
+		`"peft_type": "BOFT", "some_new_size_key": 5`:                                                                                                             `"some_new_size_key": this key is not known here`,
+		`"peft_type": "IA3", "feedforward_modules": [], "init_ia3_weights": true`:                                                                                 "",
+		`"peft_type": "IA3", "new_bank": 2`:                                                                                                                       `"new_bank": this key is not known here`,
+		`"peft_type": "OFT", "r": 2, "block_share": true`:                                                                                                         `"block_share": this key is not known here`,
+		`"peft_type": "PSOFT", "r": 4, "psoft_svd": "lowrank", "psoft_orth": true, "psoft_alpha": 8`:                                                              "",
+		`"peft_type": "PSOFT", "r": 4, "psoft_svd": "lowrank", "psoft_orth": false`:                                                                               `"psoft_orth" is "false", and sizes are counted for true`,
+		`"peft_type": "PEANUT", "r": 4, "depth": 2`:                                                                                                               `"depth": this key is not known here`,
+		`"peft_type": "GLORA", "r": 4, "config_A_B": "lora", "config_C": "lora", "config_D_E": "constant"`:                                                        "",
+		`"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 5, "prompt_tuning_init": "RANDOM", "token_dim": 8, "num_transformer_submodules": 1, "num_layers": 2`: "",
+		`"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 5, "num_transformer_submodules": 2`:                                                                  "counted for 1",
+	} {
+		config, err := load.ReadAdapter(source.Bytes("adapter_config.json", []byte(`{"target_modules": ["q_proj"], `+fields+`}`)))
+		if err != nil {
+			t.Errorf("%s: %v", fields, err)
+			continue
+		}
+		a, err := config.On(m)
+		if err != nil {
+			t.Errorf("%s: %v", fields, err)
+			continue
+		}
+		if open := strings.Join(a.Open, "; "); want == "" && open != "" || !strings.Contains(open, want) {
+			t.Errorf("%s: open is %q, want %q", fields, open, want)
+		}
+	}
+}
