@@ -213,11 +213,21 @@ func newPlayer(s *score, o Options) *player {
 	}
 }
 
-// play runs the beginning and an order.
+// patience is how often as many pieces as there are pass without a rise before an
+// order is left.
+const patience = 8
+
+// play runs the beginning and an order, until it has not raised what is reserved for
+// as long as it took to get there: rises become rare with the logarithm of what was
+// met, as records do.
 func (p *player) play(ctx context.Context, order []int32) (Reach, error) {
 	stop, err := p.run(0)
-	for _, piece := range order {
-		if err != nil || stop != nil || ctx.Err() != nil {
+	highest, grew := int64(0), 0
+	for n, piece := range order {
+		if reserved := p.a.Stats().ReservedBytes.All.Peak; reserved > highest {
+			highest, grew = reserved, n
+		}
+		if err != nil || stop != nil || ctx.Err() != nil || n-grew > max(grew, patience*len(p.parts)) {
 			break
 		}
 		v := visit{p.state, piece + 1}

@@ -88,6 +88,19 @@ func TestCourseIsItsTimeline(t *testing.T) {
 	})
 }
 
+// An order is left when nothing has risen for long: eight times as many pieces as
+// there are, and as many as came before the last rise.
+func TestOrderIsLeft(t *testing.T) {
+	long := make([]int32, 40)
+	long[39] = 1
+	early := slices.Clone(long)
+	early[10] = 1
+	const stays = 18 * mib
+	if got := reach(t, course([][]int64{{20}, {30}}, long, early), DefaultOptions()); !slices.Equal(got, []int64{stays + 20*mib, stays + 50*mib}) {
+		t.Errorf("%d bytes", got)
+	}
+}
+
 // What contradicts itself is refused.
 func TestCourseThatContradictsItself(t *testing.T) {
 	for name, spoil := range map[string]func(*timeline.Course){

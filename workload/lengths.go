@@ -16,7 +16,8 @@ import (
 type Lengths struct {
 	Of []int64 // positions; empty where a distribution is declared
 	// Mean to Longest are positions, of sequences as they are before the context
-	// limits them.
+	// limits them. Without a mean nothing is known but the ends, between which every
+	// length is met equally often.
 	Mean, Deviation, Shortest, Longest int64
 	// Drops says that sequences longer than the context are left out; else they are
 	// cut to it.
@@ -43,8 +44,11 @@ func (l *Lengths) Check() error {
 	if len(l.Of) > 0 {
 		return l.checkList()
 	}
+	if l.even() && l.Shortest >= 1 && l.Longest >= l.Shortest {
+		return nil
+	}
 	if l.Shortest < 1 || l.Mean < l.Shortest || l.Longest < l.Mean {
-		return fmt.Errorf("have the shortest %d, the mean %d and the longest %d, expected 1 ≤ shortest ≤ mean ≤ longest; or list them with of", l.Shortest, l.Mean, l.Longest)
+		return fmt.Errorf("have the shortest %d, the mean %d and the longest %d, expected 1 ≤ shortest ≤ mean ≤ longest; or leave the mean out, or list them with of", l.Shortest, l.Mean, l.Longest)
 	}
 	if l.Deviation < 1 {
 		return fmt.Errorf("have the deviation %d, expected 1 or more", l.Deviation)
@@ -78,12 +82,12 @@ func (l *Lengths) Met(context int64) int64 {
 	case len(l.Of) > 0:
 		return n * int64(len(l.kept(context))) / int64(len(l.Of))
 	}
-	d := l.distribution()
-	whole := d.share(l.Longest) - d.share(l.Shortest)
+	share := l.share()
+	whole := share(l.Longest) - share(l.Shortest)
 	if whole <= 0 {
 		return n
 	}
-	return int64(math.Round(float64(n) * max(0, d.share(min(context, l.Longest))-d.share(l.Shortest)) / whole))
+	return int64(math.Round(float64(n) * max(0, share(min(context, l.Longest))-share(l.Shortest)) / whole))
 }
 
 // Classes is at most n lengths that stand for all that are met, each for equally
@@ -125,6 +129,25 @@ func (l *Lengths) listed(n int, context int64) []int64 {
 	return some
 }
 
+// even says that nothing is known of the lengths but their ends.
+func (l *Lengths) even() bool { return l.Mean == 0 && l.Deviation == 0 }
+
+// share is the part of the sequences that have at most x positions.
+func (l *Lengths) share() func(x int64) float64 {
+	if l.even() {
+		return func(x int64) float64 { return float64(x) / float64(l.Longest) }
+	}
+	return l.distribution().share
+}
+
+// quantile is the inverse of share.
+func (l *Lengths) quantile() func(p float64) float64 {
+	if l.even() {
+		return func(p float64) float64 { return p * float64(l.Longest) }
+	}
+	return l.distribution().quantile
+}
+
 // distribution is log-normal, as lengths of texts are skewed.
 type distribution struct{ middle, width float64 }
 
@@ -157,11 +180,11 @@ func (l *Lengths) quantiles(n int, context int64) []int64 {
 	if last < l.Shortest {
 		return nil
 	}
-	d := l.distribution()
-	from, to := d.share(l.Shortest), d.share(last)
+	share, quantile := l.share(), l.quantile()
+	from, to := share(l.Shortest), share(last)
 	all := make([]int64, n)
 	for i := range all {
-		x := math.Round(d.quantile(from + (to-from)*(float64(i)+0.5)/float64(n)))
+		x := math.Round(quantile(from + (to-from)*(float64(i)+0.5)/float64(n)))
 		all[i] = int64(max(float64(l.Shortest), min(float64(last), x)))
 	}
 	return all

@@ -27,6 +27,8 @@ func TestLengthClasses(t *testing.T) {
 		{skewed, 4, 2048, []int64{1142, 2034, 2048, 2048}, DefaultSequences},
 		{drops, 4, 2048, []int64{795, 1206, 1543, 1875}, 379},
 		{drops, 4, 90, nil, 0},
+		{Lengths{Shortest: 100, Longest: 900}, 4, 600, []int64{200, 400, 600, 600}, DefaultSequences},
+		{Lengths{Shortest: 100, Longest: 900, Drops: true}, 5, 600, []int64{150, 250, 350, 450, 550}, 625},
 	} {
 		if err := c.l.Check(); err != nil {
 			t.Fatal(err)
@@ -40,9 +42,10 @@ func TestLengthClasses(t *testing.T) {
 // Lengths that contradict themselves are refused where they stand.
 func TestLengthsThatContradict(t *testing.T) {
 	for text, want := range map[string]string{
-		"{of: [512], mean: 3}":       "are a list, beside which",
-		"{of: [512, 0]}":             "have one of 0 positions",
-		"{mean: 100, deviation: 10}": "have the shortest 0",
+		"{of: [512], mean: 3}":                                        "are a list, beside which",
+		"{of: [512, 0]}":                                              "have one of 0 positions",
+		"{mean: 100, deviation: 10}":                                  "have the shortest 0",
+		"{shortest: 10, longest: 9}":                                  "have the shortest 10",
 		"{mean: 100, deviation: 10, shortest: 101, longest: 200}":     "have the shortest 101",
 		"{mean: 100, shortest: 1, longest: 200}":                      "have the deviation 0",
 		"{of: [512], sequences: 1000000}":                             "have 1000000 sequences",

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -44,8 +45,12 @@ type measuredRun struct {
 	// Shortest is the positions of the shortest sequences that the run can have had,
 	// where the source does not say how long they were: the workload has the longest.
 	Shortest int64 `yaml:"shortest"`
-	// Assumed is what of the workload the source does not say: of such a row nobody
-	// can say the most either.
+	// Or are other values of what the source leaves open, each for parts of the
+	// workload: the run was one of them, and so the prediction reaches over all that
+	// the card can have held.
+	Or []map[string]any `yaml:"or"`
+	// Assumed is what of the workload the source does not say and nothing bounds: of
+	// such a row nobody can say the most either.
 	Assumed string `yaml:"assumed"`
 	Why     string `yaml:"why"`    // nothing is predicted, because
 	Listed  string `yaml:"listed"` // it is shown and not counted, because
@@ -111,24 +116,84 @@ func (r measuredRun) judged(row Row, dropped ...account.TermID) Row {
 	return row
 }
 
-// predicted is the prediction by the modules of the software that ran, where they
-// have programs. Where they have none the row is compared with those of
-// transformers, and judged as one of which nobody can say the most, for that is
-// what the program says of it: the doubt is why.
-func (r measuredRun) predicted(dropped []account.TermID) (f account.Figure, doubt string, err error) {
+// predicted is the prediction of what ran, over all that it can have been.
+func (r measuredRun) predicted(dropped []account.TermID) (account.Figure, string, error) {
 	declared, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
 	if err != nil {
-		return f, "", err
+		return account.Figure{}, "", err
 	}
+	f, doubt, err := r.asDeclared(declared, dropped)
+	for _, other := range r.Or {
+		if err != nil || doubt != "" {
+			break
+		}
+		var or account.Figure
+		if or, doubt, err = r.instead(other, dropped); err == nil && held(declared.GPU, or) {
+			f = over(f, or)
+		}
+	}
+	return f, doubt, err
+}
+
+// held reports whether a card can have held what a run takes.
+func held(gpu string, f account.Figure) bool {
+	card, err := floodmark.FindCard(gpu)
+	if err != nil {
+		return true
+	}
+	most, known := card.DriverTotal().High()
+	return !known || f.Low() <= most
+}
+
+// over reaches from the least of two figures to the most of them.
+func over(f, g account.Figure) account.Figure {
+	highest := account.Highest(f.Provenance, f, g)
+	if high, known := highest.High(); known {
+		return account.Between(min(f.Low(), g.Low()), high, f.Provenance)
+	}
+	return highest
+}
+
+// instead is the prediction with other values of some parts of the workload.
+func (r measuredRun) instead(other map[string]any, dropped []account.TermID) (account.Figure, string, error) {
+	var parts map[string]any
+	if err := yaml.Unmarshal([]byte(r.Workload), &parts); err != nil {
+		return account.Figure{}, "", err
+	}
+	for name, value := range other {
+		was, nested := parts[name].(map[string]any)
+		fields, ok := value.(map[string]any)
+		if !nested || !ok {
+			parts[name] = value
+			continue
+		}
+		maps.Copy(was, fields)
+	}
+	text, err := yaml.Marshal(parts)
+	if err != nil {
+		return account.Figure{}, "", err
+	}
+	declared, err := workload.ReadFile(source.Bytes(r.ID, text))
+	if err != nil {
+		return account.Figure{}, "", err
+	}
+	return r.asDeclared(declared, dropped)
+}
+
+// asDeclared is the prediction by the modules of the software that a workload names,
+// where they have programs. Where they have none the row is compared with those of
+// transformers, and judged as one of which nobody can say the most, for that is
+// what the program says of it: the doubt is why.
+func (r measuredRun) asDeclared(declared *workload.File, dropped []account.TermID) (f account.Figure, doubt string, err error) {
 	if f, err = r.predict(declared, dropped); err != nil {
 		return f, "", err
 	}
-	if most, known := f.High(); known && r.Shortest > 0 {
+	if f.Known() && r.Shortest > 0 {
 		declared.Workload.Inputs[0].Dimensions[workload.Context] = r.Shortest
 		least, err := r.predict(declared, dropped)
-		return account.Between(min(least.Low(), most), most, f.Provenance), "", err
+		return over(least, f), "", err
 	}
-	if _, known := f.High(); known || declared.Workload.Engine == (workload.Engine{}) {
+	if f.Known() || declared.Workload.Engine == (workload.Engine{}) {
 		return f, "", nil
 	}
 	doubt = f.Reason()
