@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that a change must pass: style, vet, staticcheck, module files,
-# the tests with the race detector (with them the import list, the house rules,
-# the drift of generated files and the fuzz seeds), both processors, and output
-# that is the same twice. No network once the module cache is filled.
+# the tests, with the race detector where something runs side by side (with them
+# the import list, the house rules, the drift of generated files and the fuzz
+# seeds), both processors, and output that is the same twice. No network once the
+# module cache is filled.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/ledger.sh
@@ -20,15 +21,21 @@ race() {
 	fi
 }
 
-# Predictions of published runs are the longest tests and run nothing side by side,
-# so that the race detector would cost minutes and see nothing: it leaves them out.
+# Folders with code or tests that run side by side. In the others the race detector
+# would cost minutes and see nothing.
+side_by_side() {
+	go_files '*.go' | xargs -r grep -lE '^[[:space:]]*go (func|[a-z]+\()|\.Go\(|t\.Parallel\(|"net/http' | xargs -r -n 1 dirname | sort -u | sed 's,^,./,'
+}
+
 tests() {
-	local flags=(-shuffle=on -timeout 20m) predictions=floodmark/internal/accuracy
+	local flags=(-shuffle=on -timeout 20m) raced rest
 	# .ci/run gives the oracles a run of their own.
 	[ -z "${WITHOUT_ORACLES:-}" ] || flags+=(-skip '^TestOracle')
+	raced=$(side_by_side | xargs go list)
+	rest=$(go list ./... | grep -vxF "$raced")
 	{
-		go list ./... | grep -vx "$predictions" | xargs go test -json $(race) "${flags[@]}"
-		go test -json "${flags[@]}" "$predictions"
+		xargs go test -json $(race) "${flags[@]}" <<<"$raced"
+		xargs go test -json "${flags[@]}" <<<"$rest"
 	} 2>&1 | "$scratch/tally" -ledger "$LEDGER"
 }
 

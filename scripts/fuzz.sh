@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh SECONDS: runs every fuzz target of the tree for that long. An
-# input that breaks one is kept under the package's testdata/fuzz, where every
-# later `go test` tries it again.
+# scripts/fuzz.sh SECONDS: runs every fuzz target of the tree for that long, as
+# many at once as there are processors. An input that breaks one is kept under the
+# package's testdata/fuzz, where every later `go test` tries it again.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/ledger.sh
@@ -15,8 +15,8 @@ only_the_deadline() {
 
 fuzz() {
 	local folder=$1 target=$2 said
-	said=$scratch/said
-	if go test "./$folder" -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 5s >"$said" 2>&1 ||
+	said=$scratch/said.$target.${folder//\//.}
+	if go test "./$folder" -run '^$' -fuzz "^$target\$" -parallel 1 -fuzztime "${seconds}s" -fuzzminimizetime 5s >"$said" 2>&1 ||
 		only_the_deadline "$said"; then
 		passed "$folder.$target"
 		printf 'ok    %s.%s: %s\n' "$folder" "$target" "$(grep -o 'execs: [0-9]*' "$said" | tail -n 1)"
@@ -29,8 +29,10 @@ fuzz() {
 
 while IFS= read -r file; do
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*\*testing\.F).*/\1/p' "$file"); do
-		fuzz "$(dirname "$file")" "$target" </dev/null
+		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+		fuzz "$(dirname "$file")" "$target" </dev/null &
 	done
 done < <(go_files '*_test.go')
+wait
 
 counts fuzz
