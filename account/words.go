@@ -145,6 +145,7 @@ const (
 	TermGatheredParameters   TermID = "gathered_parameters"   // of other ranks, while they are used
 	TermBuckets              TermID = "communication_buckets" // through which ranks exchange gradients and parameters
 	TermSavedCopy            TermID = "saved_copy"            // of a checkpoint, in main memory
+	TermSavedStates          TermID = "saved_states"          // of the optimizer, beside it
 	TermOffloadedStates      TermID = "offloaded_states"      // in main memory
 	TermWorkspace            TermID = "workspace"
 	TermInput                TermID = "input"

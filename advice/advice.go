@@ -88,7 +88,7 @@ func trained() []Switch {
 		{ID: "sharding", Reaches: slices.Concat(states, []account.TermID{account.TermGradients, account.TermWeights, account.TermBuckets}), Cost: "duration: ranks gather and scatter in every pass (KIND@RANKS: more cards too)", Not: "each rank still runs its own batch"},
 		{ID: "offload", Reaches: slices.Concat(states, []account.TermID{account.TermGradients, account.TermWeights}), Cost: "duration: states cross the bus in every step, which runs on the CPU",
 			Check: "main memory holds it (--host-capacity)", Not: "what runs on the device stays there"},
-		{ID: "save_on", Reaches: []account.TermID{account.TermGathered, account.TermSavedCopy}, During: []account.PhaseID{account.PhaseSave}, Cost: "main memory of rank 0, or parts that are joined later",
+		{ID: "save_on", Reaches: []account.TermID{account.TermGathered, account.TermSavedCopy, account.TermSavedStates}, During: []account.PhaseID{account.PhaseSave}, Cost: "main memory of rank 0, or parts that are joined later",
 			Check: "main memory holds it (--host-capacity); that what loads the checkpoint reads parts", Not: "it is how a checkpoint is put together"},
 		{ID: "batch", Reaches: activations, During: []account.PhaseID{account.PhaseEvaluation}, Cost: "a longer evaluation", Not: "it is the batch of the evaluation"},
 		{ID: "logits_chunk", Reaches: []account.TermID{account.TermLogits, account.TermAllocatorCache}, During: []account.PhaseID{account.PhaseEvaluation},

@@ -133,8 +133,9 @@ type evaluationYAML struct {
 }
 
 type saveYAML struct {
-	Copy string `yaml:"copy"`
-	On   string `yaml:"on"`
+	Copy   string `yaml:"copy"`
+	On     string `yaml:"on"`
+	States bool   `yaml:"states"`
 }
 
 type copyYAML struct {
@@ -190,7 +191,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		}
 	}
 	if d.Save != nil {
-		t.Save = &Save{Copy: c.format("training.save.copy", d.Save.Copy)}
+		t.Save = &Save{Copy: c.format("training.save.copy", d.Save.Copy), States: d.Save.States}
 		if d.Save.On != "" {
 			if t.Save.On, t.Save.Offload, err = ParseSaveOn(d.Save.On); err != nil {
 				c.wrong("training.save.on", "%v", err)

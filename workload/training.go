@@ -196,6 +196,9 @@ type Save struct {
 	// part of the model on the device at a time.
 	On      SaveOn
 	Offload bool
+	// States says that the optimizer's states are put together too, where ranks divide
+	// the parameters, when the copy of these has gone.
+	States bool
 }
 
 // SaveOn is the ranks on which a full copy is gathered.

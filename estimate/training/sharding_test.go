@@ -300,6 +300,25 @@ func TestSaveGathers(t *testing.T) {
 	}
 }
 
+// The optimizer's states are put together when the copy of the weights has gone: one
+// moment of a unit on the device, beside the rank's own part, and both of all in main
+// memory of rank 0.
+func TestSaveGathersStates(t *testing.T) {
+	m := llama(t)
+	for rank, mainMemory := range map[int]int64{0: 8 * parameters, 3: 0} {
+		w := sharded(t, mixed, workload.Sharding{Kind: workload.FSDP2}, 4)
+		w.Training.Save = &workload.Save{Copy: dtype.F32, On: workload.OnRankZero, Offload: true, States: true}
+		a := accountOfRank(t, m, w, rank)
+		p := phase(t, a, account.PhaseSave, 0)
+		if got := bytesOf(a, p, account.TermGathered); got != 4*tableElements+tableElements {
+			t.Errorf("rank %d: %d bytes on the device", rank, got)
+		}
+		if got, _ := fit.HostNeed([]account.Account{a}, p.ID); got.Low() != mainMemory {
+			t.Errorf("rank %d: %d bytes in main memory, want %d", rank, got.Low(), mainMemory)
+		}
+	}
+}
+
 // accountOfRank is the account of one rank by itself.
 func accountOfRank(t testing.TB, m *model.Model, w workload.Workload, rank int) account.Account {
 	t.Helper()

@@ -1,8 +1,10 @@
 package recipe
 
 import (
+	"fmt"
 	"strings"
 
+	"floodmark/dtype"
 	"floodmark/workload"
 )
 
@@ -53,4 +55,102 @@ func (p *plan) strategy(f field) bool {
 		return false
 	}
 	return true
+}
+
+// saves is the checkpoint that the Trainer writes: after 500 steps where no strategy is
+// "no", with the optimizer's states unless save_only_model says otherwise, and in
+// LLaMA-Factory and axolotl the model at the end in any case. What of it is put together
+// depends on who divides the states (transformers 4.57.1 and 5.0.0, trainer.py,
+// save_model and _save_optimizer_and_scheduler; accelerate at 16cb6eb80dd9,
+// accelerator.py, get_state_dict, and utils/fsdp_utils.py).
+func (p *plan) saves(t *workload.Train) {
+	every := p.strategy("save_strategy") || !p.said("save_strategy") || p.share("save_every") > 0
+	final := p.software != "transformers"
+	switch {
+	case !p.trainer && p.yes("gather_on_save"): // a loop of one's own, that saves the model
+	case !p.trainer || !every && !final:
+		return
+	}
+	t.Save = &workload.Save{}
+	switch states := every && !p.yes("save_only_model"); p.shards() {
+	case "deepspeed":
+		p.zeroSaves(t)
+	case "fsdp":
+		p.fsdpSaves(t, states)
+	}
+	if t.Save.Copy != dtype.Unknown {
+		where := "on every rank"
+		if t.Save.On == workload.OnRankZero {
+			where = "of rank 0"
+		}
+		text := fmt.Sprintf("a full copy in %s, in main memory %s", workload.FormatName(t.Save.Copy), where)
+		if t.Save.States {
+			text += ", then the optimizer's states"
+		}
+		p.derive("save", text, p.savedBy())
+	}
+}
+
+// zeroSaves is what the Trainer asks DeepSpeed for: of the third stage the weights in 16
+// bits on rank 0, where the configuration has them gathered, without those that are
+// frozen beside an adapter; of the others a copy in main memory on every rank
+// (clone_tensors_for_torch_save). Otherwise each rank writes its own parts.
+func (p *plan) zeroSaves(t *workload.Train) {
+	whole := workload.Save{Copy: p.workload.Precision.Parameters, On: workload.OnEveryRank, Offload: true}
+	switch third := p.number("zero_stage") == 3; {
+	case third && p.yes("gather_on_save") && t.Tuning == nil:
+		whole.On = workload.OnRankZero
+		*t.Save = whole
+	case third:
+		t.Save.On = workload.InParts
+	case p.trainer:
+		*t.Save = whole
+	}
+}
+
+// fsdpSaves is a full state dict, which is the default of FSDP's first kind, or the parts
+// of each rank. axolotl may change from one to the other for the model at the end.
+func (p *plan) fsdpSaves(t *workload.Train, states bool) {
+	full := func(f field) bool {
+		kind := strings.ToUpper(p.text(f))
+		return kind == "FULL_STATE_DICT" || kind == "1"
+	}
+	whole := full("state_dict") || !p.said("state_dict") && p.number("fsdp_version") != 2
+	if !whole && !full("final_state_dict") {
+		t.Save.On = workload.InParts
+		return
+	}
+	*t.Save = workload.Save{Copy: p.workload.Precision.Parameters, On: workload.OnRankZero, Offload: true, States: whole && states && t.Tuning == nil}
+	if o := t.Optimizer; t.Save.States && (o.Bits != 0 || o.Foreign != "" || o.Name == workload.Adafactor || o.Name == workload.Muon) {
+		p.open("saving", "the states of "+p.text("optimizer")+" that are gathered for a full checkpoint are not modelled")
+	}
+}
+
+// savedBy is what says that a checkpoint is put together as a whole.
+func (p *plan) savedBy() string {
+	for _, f := range []field{"gather_on_save", "state_dict", "final_state_dict"} {
+		if p.said(f) {
+			return p.where(f)
+		}
+	}
+	if p.shards() == "fsdp" {
+		return "default of accelerate: FULL_STATE_DICT"
+	}
+	return "clone_tensors_for_torch_save, of what ZeRO leaves whole"
+}
+
+// resumes is the process that goes on from a checkpoint: the optimizer's states are read
+// into main memory by one process, and by several each onto its own device (trainer.py,
+// _load_optimizer_and_scheduler).
+func (p *plan) resumes(t *workload.Train) {
+	switch {
+	case !p.strategy("resume"):
+	case p.shards() != "":
+		t.Resume = workload.ResumeOnHost
+		p.open(p.where("resume"), "what a checkpoint of parts takes while it is read is not modelled")
+	case p.workload.Mesh.DataParallel > 1:
+		t.Resume = workload.ResumeOnDevice
+	default:
+		t.Resume = workload.ResumeOnHost
+	}
 }

@@ -42,6 +42,8 @@ func (p *plan) axolotl() {
 		p.open("attention", "without FlashAttention axolotl keeps norms and embeddings in 32 bits, which is not counted")
 	}
 	p.evaluates(t, p.axolotlEvaluates())
+	p.saves(t)
+	p.resumes(t)
 	p.composite(base)
 }
 
@@ -94,6 +96,8 @@ func (p *plan) llamaFactory() {
 		}
 	}
 	p.evaluates(t, p.trainerEvaluates())
+	p.saves(t)
+	p.resumes(t)
 	if p.method == "" {
 		p.method = "sft"
 	}

@@ -56,6 +56,7 @@ type command struct {
 	// deterministic says that the environment asks TransformerEngine for the same result each time.
 	deterministic bool
 	nested        int
+	every         string // the launcher that starts a process for each device, where nobody says how many
 }
 
 // programs are those that are known, with what reads what stands behind them.
@@ -137,6 +138,8 @@ func (c *command) launched() {
 		p.set("processes_per_node", setting{value: c.perNode, written: "NPROC_PER_NODE", strength: inLauncher})
 	case c.visible > 0:
 		p.set("processes", setting{value: c.visible, written: "CUDA_VISIBLE_DEVICES", strength: inLauncher})
+	case p.text("sharding") != "no": // of accelerate: one process
+		p.every = c.every
 	}
 }
 
@@ -193,6 +196,7 @@ func (c *command) count(f field, written, value string) error {
 	switch {
 	case value == "gpu" || value == "auto":
 		if c.visible == 0 {
+			c.every = written + " " + value
 			return nil
 		}
 		n = c.visible
@@ -211,6 +215,7 @@ func (c *command) accelerate(words []string) error {
 		return &Error{Msg: "of accelerate's commands launch is read", Hint: hintCommand}
 	}
 	words = words[1:]
+	c.every = "accelerate launch"
 	p := c.plan
 	t, err := p.table("accelerate")
 	if err != nil {
@@ -365,6 +370,7 @@ func (c *command) llamaFactory(words []string) error {
 	if len(words) == 0 || words[0] != "train" {
 		return &Error{Msg: "of LLaMA-Factory's commands train is read", Hint: hintCommand}
 	}
+	c.every = "llamafactory-cli train"
 	return c.arguments("llamafactory", words[1:])
 }
 
@@ -373,6 +379,7 @@ func (c *command) axolotl(words []string) error {
 	if len(words) == 0 || words[0] != "train" {
 		return &Error{Msg: "of axolotl's commands train is read", Hint: hintCommand}
 	}
+	c.every = "axolotl train"
 	return c.arguments("axolotl", words[1:])
 }
 
@@ -381,6 +388,6 @@ func (c *command) trl(words []string) error {
 	if len(words) == 0 || strings.HasPrefix(words[0], "-") {
 		return &Error{Msg: "of TRL's commands sft, dpo, grpo, kto and reward are read", Hint: hintCommand}
 	}
-	c.plan.method = words[0]
+	c.plan.method, c.every = words[0], "trl "+words[0]
 	return c.arguments("transformers", words[1:])
 }

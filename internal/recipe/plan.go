@@ -35,6 +35,8 @@ type plan struct {
 	folder   string // of the file that is read
 	opened   int
 	software string // that trains; empty while only launchers and shards were read
+	trainer  bool   // a configuration of it was read, or a script of its kind is started
+	every    string // the launcher that starts a process for each device, where nobody says how many
 	builds   string // what a script of Megatron-LM builds that is no GPT
 	method   string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
 	recipe   Recipe
@@ -55,7 +57,7 @@ func newPlan(files Files) *plan {
 // reads notes whose configuration is read. What shards or launches trains nothing.
 func (p *plan) reads(software string) {
 	if software != "accelerate" && software != "deepspeed" {
-		p.software = software
+		p.software, p.trainer = software, true
 	} else if p.software == "" && software == "deepspeed" {
 		p.software = "transformers" // a loop of one's own, or the Trainer
 	}

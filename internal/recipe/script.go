@@ -78,12 +78,15 @@ func softwareOf(name string, words []string) string {
 // the words behind it up to the next flag.
 func (c *command) arguments(software string, words []string) error {
 	p := c.plan
-	p.reads(software)
 	t, err := p.table(software)
 	if err != nil {
 		return err
 	}
 	settings, files := flags(t, words)
+	if own := c.ownSoftware(software, files); own != software {
+		return c.arguments(own, words)
+	}
+	p.reads(software)
 	for _, f := range files {
 		if key, _, is := strings.Cut(f, "="); is && !strings.HasSuffix(strings.ToLower(key), "yaml") {
 			if err := c.assigned(software, f); err != nil {
@@ -112,6 +115,22 @@ func (c *command) arguments(software string, words []string) error {
 		}
 	}
 	return nil
+}
+
+// ownSoftware is whose arguments a script takes whose first file is LLaMA-Factory's, as
+// its src/train.py does.
+func (c *command) ownSoftware(software string, files []string) string {
+	if software != "transformers" || len(files) == 0 {
+		return software
+	}
+	text, err := c.plan.files(files[0])
+	if err != nil {
+		return software // who reads it says so
+	}
+	if tree, err := decode(files[0], text); err == nil && recognise(tree) == "llamafactory" {
+		return "llamafactory"
+	}
+	return software
 }
 
 // isConfig reports the flag by which a script is given its file.

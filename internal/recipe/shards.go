@@ -39,8 +39,12 @@ func (p *plan) lays() {
 	case world == 0:
 		m.DataParallel = max(1, degree("replicas"))
 		p.derive("processes", m.DataParallel*int(within), "nobody says how many: the fewest")
-		if p.shards() != "" || within > 1 {
-			p.assume("data-parallel", "how many processes train together is not said: one data-parallel rank is counted (give --data-parallel, or the command with torchrun --nproc_per_node)")
+		if p.shards() != "" || within > 1 || p.every != "" {
+			said := "is not said"
+			if p.every != "" {
+				said += ", and " + p.every + " starts one for each device"
+			}
+			p.assume("data-parallel", "how many processes train together "+said+": one data-parallel rank is counted (give --data-parallel, or the command with torchrun --nproc_per_node)")
 		}
 		return
 	case world%within != 0:

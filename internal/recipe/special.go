@@ -275,13 +275,20 @@ func (p *plan) specialAxolotl(s setting) bool {
 			s.value = strings.TrimSuffix(s.key, "_attention")
 			p.set("attention", s)
 		}
+	case "bf16":
+		if s.value == "full" { // bf16_full_eval alone: weights in 16 bits, without autocast
+			s.value = true
+			p.set("pure_bf16", s)
+			s.value = false
+		}
+		p.set("bf16", s)
 	case "test_datasets":
 		if !empty(s.value) {
 			s.value = int64(1) // whatever they hold
 			p.set("validation", s)
 		}
 	case "gradient_checkpointing":
-		if text, is := s.value.(string); is && slices.Contains([]string{"offload", "offload_disk"}, text) {
+		if text, is := s.value.(string); is && slices.Contains([]string{"offload", "offload_disk", "unsloth"}, text) {
 			p.open(s.where(), "checkpoints move to main memory")
 			s.value = true
 		}

@@ -29,6 +29,8 @@ func (p *plan) transformers() {
 	base, why := p.loaded()
 	p.trainerFormats(t, base, why)
 	p.evaluates(t, p.trainerEvaluates())
+	p.saves(t)
+	p.resumes(t)
 	p.composite(base)
 }
 
