@@ -160,10 +160,9 @@ func compose(path string) (*launch.Command, error) {
 // onto puts what a command says beside its workload into a request: devices, what
 // it had to say, and weights that the engine packs while it loads them.
 func (a *asked) onto(r *floodmark.Request) error {
-	a.ontoRecipe(r)
 	c := a.launch
-	if c == nil {
-		return nil
+	if err := a.ontoRecipe(r); err != nil || c == nil {
+		return err
 	}
 	r.Devices = c.Devices
 	r.Warnings = append(r.Warnings, c.Warnings...)

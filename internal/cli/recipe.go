@@ -75,16 +75,23 @@ func without(list []workload.Declaration, field string) []workload.Declaration {
 }
 
 // ontoRecipe puts what a recipe says beside its workload into a request.
-func (a *asked) ontoRecipe(r *floodmark.Request) {
+func (a *asked) ontoRecipe(r *floodmark.Request) error {
 	c := a.recipe
 	if c == nil {
-		return
+		return nil
+	}
+	var wrong *recipe.Error
+	if err := c.TargetsOf(&r.Workload, r.Model.Type); errors.As(err, &wrong) {
+		return &usageError{err: wrong, hint: wrong.Hint}
+	} else if err != nil {
+		return err
 	}
 	r.Declared = c.Declared
 	r.Warnings = append(r.Warnings, c.Warnings...)
 	if c.Hidden != nil && len(r.Model.Stacks) > 0 {
 		c.Hidden(&r.Workload, int64(r.Model.Stacks[0].Width))
 	}
+	return nil
 }
 
 // modelOf reads the model that is asked about: the one that is named, or the first

@@ -199,3 +199,23 @@ func TestAxolotlWords(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody names an adapter's modules, PEFT has some for types of models.
+func TestTargetsOf(t *testing.T) {
+	for _, c := range []struct{ command, modelType, targets string }{
+		{"trl sft --use_peft", "qwen2", "q_proj v_proj"},
+		{"trl sft --use_peft", "gpt2", "c_attn"},
+		{"trl sft --use_peft", "phi3", ""},
+		{"trl sft --use_peft --lora_target_modules o_proj", "phi3", "o_proj"},
+	} {
+		r, err := Parse(strings.Fields(c.command), published(nil))
+		if err != nil {
+			t.Fatal(c.command, err)
+		}
+		err = r.TargetsOf(&r.Workload, c.modelType)
+		tuning := r.Workload.Training.Tuning
+		if got := strings.Join(tuning.Targets, " "); got != c.targets || (err != nil) != (c.targets == "") || tuning.Rank != 16 {
+			t.Errorf("%s, %s: %q of rank %d, %v", c.command, c.modelType, got, tuning.Rank, err)
+		}
+	}
+}

@@ -57,6 +57,9 @@ func (p *plan) trl() {
 	p.otherwise("checkpointing", true, by)
 	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
 	p.otherwise("weights_format", "float32", "default of TRL's ModelConfig")
+	if p.yes("peft") {
+		p.otherwise("lora_rank", int64(16), "default of TRL's ModelConfig")
+	}
 	if p.method != "grpo" {
 		p.otherwise("context", int64(1024), by+" (max_length)")
 	}
