@@ -3,8 +3,9 @@
     python oracle/shard.py CONFIG KIND RANKS [BATCH LENGTH] [--every N [--reentrant]]
         [--after keep|RANKS] [--replicas N] [--row]
 
-KIND is fsdp2, fsdp2-bf16 (gathered in bfloat16, reduced in 32 bits), fsdp1, ddp,
-ddp-view, or zero1, zero2, zero3 of DeepSpeed with a bucket of 1,000,000 elements and
+KIND is fsdp2, fsdp2-bf16 (gathered in bfloat16, reduced in 32 bits), fsdp2-mixed
+(in bfloat16, reduced in 32 bits), fsdp2-2.9 (as PyTorch 2.9 computes layers again),
+fsdp1, ddp, ddp-view, or zero1, zero2, zero3 of DeepSpeed with a bucket of 1,000,000 elements and
 PyTorch's fused AdamW (DS_ACCELERATOR=cpu). Collectives do nothing: the process
 group is PyTorch's fake one, of which this process is the first of RANKS, of zero2 the
 last; DDP, which the fake one does not serve, runs over gloo with one rank. What
@@ -61,6 +62,19 @@ def mesh_of(ranks, replicas):
     return dist.device_mesh.init_device_mesh("cpu", (replicas, ranks // replicas), mesh_dim_names=("replicate", "shard"))
 
 
+def as_before_2_10():
+    """fully_shard as it was where layers are computed again: its source of 2.9 in place of this method."""
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group as groups
+
+    def post_forward(self, module, input, output):
+        self.reshard()
+        self._record_post_forward()
+        self._training_state = groups.TrainingState.IDLE
+        return output
+
+    groups.FSDPParamGroup.post_forward = post_forward
+
+
 def divided(model, kind, options):
     from transformers.models.llama.modeling_llama import LlamaDecoderLayer as Layer
 
@@ -71,6 +85,11 @@ def divided(model, kind, options):
         how = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy()}
         if kind.endswith("bf16"):
             how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        if kind.endswith("mixed"):
+            model.bfloat16()
+            how["mp_policy"] = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+        if kind.endswith("2.9"):
+            as_before_2_10()
         if options.after:
             how["reshard_after_forward"] = False if options.after == "keep" else int(options.after)
         for layer in model.modules():
@@ -126,12 +145,14 @@ def looped(model, loop):
         model.zero_grad(set_to_none=True)
 
 
-def deepspeed_of(model, stage):
+def deepspeed_of(model, stage, group):
     import deepspeed
 
     zero = {"stage": stage, "reduce_bucket_size": 1_000_000, "overlap_comm": False}
     if stage == 3:
         zero |= {"stage3_param_persistence_threshold": 1, "stage3_prefetch_bucket_size": 0}
+    if group:
+        zero["zero_hpz_partition_size"] = group
     adam = {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True, "fused": True}}
     config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "optimizer": adam, "zero_optimization": zero}
     return deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)[0]
@@ -185,7 +206,7 @@ def prepared(o):
         return torchtune_of(o.config, o.kind, o.ranks, o.batch, o.length)
     model = of_transformers(o)
     if o.kind.startswith("zero"):
-        return deepspeed_of(model, int(o.kind[-1])), engine_step
+        return deepspeed_of(model, int(o.kind[-1]), o.ranks // o.replicas if o.replicas > 1 else 0), engine_step
     return divided(model, o.kind, o), step
 
 

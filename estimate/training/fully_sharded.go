@@ -21,6 +21,7 @@ type fullySharded struct {
 	passed []*unit        // in the order in which forward left them
 	last   []torch.Tensor // gathered parts that wait for the next copy, in forward
 	inputs []torch.Tensor // of the reduction that runs
+	summed []torch.Tensor // between replicas, in another format than the gradients
 }
 
 // unit is what is gathered and reduced together.
@@ -297,20 +298,34 @@ func (s *fullySharded) give(parts []*parameter, stored, reduced dtype.Format) {
 		elements += p.elements
 	}
 	var out torch.Tensor
-	m.On("reduce_scatter", func() {
-		out = m.Bucket("reduce_scatter", reduced, elements)
-		if reduced != stored {
-			cast := m.Bucket("to", stored, elements)
-			m.Drop(out)
-			out = cast
-		}
-	})
+	m.On("reduce_scatter", func() { out = m.Bucket("reduce_scatter", reduced, elements) })
+	if reduced != stored {
+		out = s.narrow(out, stored, elements)
+	}
 	for _, p := range parts {
 		if p.tensor.Defined() {
 			m.GradIn(p.tensor, out)
 		}
 	}
 	m.Drop(out)
+}
+
+// narrow is what was reduced in the format of the gradients. Replicas reduce between
+// them first, on a stream of their own, and FSDP2 keeps what they reduced. Worked
+// number: four ranks in two groups, 13,741,440 parameters of bfloat16 reduced in 32
+// bits: 27,482,880 bytes stand beside the gradients' 13,741,440 when backward ends.
+func (s *fullySharded) narrow(out torch.Tensor, to dtype.Format, elements int64) (cast torch.Tensor) {
+	stream := "reduce_scatter"
+	if s.replicas > 1 {
+		stream = "all_reduce"
+	}
+	s.machine.On(stream, func() { cast = s.machine.Bucket("to", to, elements) })
+	if s.replicas > 1 && !s.flat() && s.machine.KeepsAllReduced() {
+		s.summed = append(s.summed, out)
+	} else {
+		s.machine.Drop(out)
+	}
+	return cast
 }
 
 // backwardEnds reduces what no gradient of an input has, the outermost unit among
@@ -326,6 +341,7 @@ func (s *fullySharded) backwardEnds() {
 		}
 	}
 	s.let(&s.inputs)
+	s.let(&s.summed)
 	s.let(&s.last)
 	s.passed = s.passed[:0]
 }

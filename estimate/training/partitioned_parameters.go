@@ -34,7 +34,7 @@ type partitionedParameters struct {
 // use is one use of the parameters of a segment, in forward or in backward.
 type use struct {
 	segment int
-	times   int64 // a layer that is computed again is met twice in backward
+	times   int64 // a layer that is computed again by itself is met twice in backward
 }
 
 // Segments are layers by their index, what stands before them and what stands
@@ -174,7 +174,10 @@ func (z *partitionedParameters) Before(part int, in torch.Tensor) {
 		z.begin(ahead, 1)
 		return
 	}
-	if part == 0 {
+	if z.machine.Stopped() {
+		return
+	}
+	if part == 0 && !z.machine.InBackward() {
 		z.release(ahead)
 	}
 	z.begin(part, 1)
@@ -194,13 +197,16 @@ func (z *partitionedParameters) After(part int, out torch.Tensor) {
 		z.machine.BeforeBackward(out, func() { z.begin(behind, 1) })
 		return
 	}
+	if z.machine.Stopped() { // what is left of a layer that is computed again is not run
+		return
+	}
 	z.release(part)
 	again := int64(1)
-	if k := z.train.Checkpointing.Kind; k == workload.FullCheckpointing || k == workload.EveryCheckpointing {
+	if c := z.train.Checkpointing; c.Kind == workload.FullCheckpointing || c.Kind == workload.EveryCheckpointing && c.Every < 2 {
 		again = 2
 	}
 	z.machine.BeforeBackward(out, func() { z.begin(part, again) })
-	if part == z.last {
+	if part == z.last && !z.machine.InBackward() {
 		z.begin(behind, 1)
 		z.machine.BeforeBackward(out, func() { z.release(behind) })
 	}

@@ -61,27 +61,32 @@ func readRankRows(t *testing.T) (rows []rankRow) {
 			r.compute = dtype.BF16
 		case "mixed":
 			r.format = "bf16"
+		case "2.9":
+			r.software = format
 		}
 		rows = append(rows, r)
 	}
 	return rows
 }
 
-// shardedModel is the Llama of the recordings.
-func shardedModel(t *testing.T, format string) *model.Model {
+// shardedModels is the Llama of the recordings in each format.
+func shardedModels(t *testing.T) map[string]*model.Model {
 	t.Helper()
+	all := map[string]*model.Model{}
 	m, err := load.Open("testdata/sharding")
-	if err != nil {
-		t.Fatal(err)
+	for _, format := range []string{"fp32", "bf16"} {
+		if err == nil {
+			all[format], err = m.WithFormat(format)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if m, err = m.WithFormat(format); err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return all
 }
 
 // predicted is the second step of a recording.
-func (r rankRow) predicted(t *testing.T) rankSteps {
+func (r rankRow) predicted(t *testing.T, m *model.Model) rankSteps {
 	t.Helper()
 	p, _, _ := workload.ParseLayout(r.format + "-params")
 	p.Compute = r.compute
@@ -92,7 +97,7 @@ func (r rankRow) predicted(t *testing.T) rankSteps {
 	if r.every > 0 {
 		w.Training.Checkpointing = workload.Checkpointing{Kind: workload.EveryCheckpointing, Every: r.every}
 	}
-	phases := phasesOfSecondStep(t, shardedModel(t, r.format), w)
+	phases := phasesOfSecondStep(t, m, w)
 	start, peak := overStart(phases)
 	end := func(id account.PhaseID) int64 { return phases[id].End.Requested.Low() - start }
 	return rankSteps{max(peak(account.PhaseForward), peak(account.PhaseLoss)), end(account.PhaseLoss), peak(account.PhaseBackward), end(account.PhaseBackward)}
@@ -113,8 +118,9 @@ func (r rankRow) misses(got rankSteps) (at int, misses bool) {
 // again together, and what becomes of it until its own backward differs between FSDP1,
 // which frees it, and FSDP2, which keeps it.
 func TestRecordedSegments(t *testing.T) {
+	models := shardedModels(t)
 	for _, r := range readRankRows(t) {
-		got := r.predicted(t)
+		got := r.predicted(t, models[r.format])
 		if at, misses := r.misses(got); misses {
 			t.Errorf("%s: %s is %d bytes, was %d", r.name, []string{"the peak of forward", "what forward leaves", "the peak of backward", "what backward leaves"}[at], got[at], r.levels[at])
 		}
@@ -123,14 +129,19 @@ func TestRecordedSegments(t *testing.T) {
 
 // TestRecordedSegmentsSabotage: without one of the rules the table fails.
 func TestRecordedSegmentsSabotage(t *testing.T) {
+	models := shardedModels(t)
 	for name, c := range map[string]struct {
 		of    func(rankRow) bool
 		spoil func(*rankRow)
 	}{
 		"freed after each layer of a segment": {func(r rankRow) bool {
-			return r.sharding.Kind == workload.FSDP2 && r.every > 0 && !r.sharding.KeepsGathered
+			return r.sharding.Kind == workload.FSDP2 && r.every > 0 && !r.sharding.KeepsGathered && r.software == ""
 		},
 			func(r *rankRow) { r.software = "2.9" }},
+		"kept after each layer of a segment": {func(r rankRow) bool { return r.software == "2.9" },
+			func(r *rankRow) { r.software = "" }},
+		"replicas keep nothing of what they reduced": {func(r rankRow) bool { return r.format == "bf16" && r.sharding.Group < 4 },
+			func(r *rankRow) { r.software = "2.5" }},
 		"the other way to compute again": {func(r rankRow) bool { return r.every > 0 },
 			func(r *rankRow) { r.reentrant = !r.reentrant }},
 		"another segment": {func(r rankRow) bool { return r.every > 0 },
@@ -144,12 +155,12 @@ func TestRecordedSegmentsSabotage(t *testing.T) {
 	} {
 		tried := 0
 		for _, r := range readRankRows(t) {
-			if !c.of(r) {
+			if !c.of(r) || tried == 2 { // two of each are enough to notice it
 				continue
 			}
 			tried++
 			c.spoil(&r)
-			if _, misses := r.misses(r.predicted(t)); !misses {
+			if _, misses := r.misses(r.predicted(t, models[r.format])); !misses {
 				t.Errorf("%s: %s is predicted all the same", name, r.name)
 			}
 		}

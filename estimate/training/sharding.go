@@ -51,7 +51,8 @@ func (j *job) newDivision() division {
 // sharing is how a job's states are shared, with the defaults of its software.
 type sharing struct {
 	workload.Sharding
-	ranks int64 // that hold one copy together
+	ranks    int64 // that hold one copy together
+	replicas int64 // of that copy
 }
 
 // sharing is nil where one rank holds everything, unless parts of it lie in main
@@ -63,12 +64,13 @@ func (j *job) sharing() *sharing {
 	if ranks < 2 && (j.train.Sharding == nil || len(j.train.Sharding.Offload) == 0) || !j.trains() {
 		return nil
 	}
-	s := &sharing{Sharding: workload.Sharding{Kind: workload.DDP}, ranks: ranks}
+	s := &sharing{Sharding: workload.Sharding{Kind: workload.DDP}, ranks: ranks, replicas: 1}
 	if j.train.Sharding != nil {
 		s.Sharding = *j.train.Sharding
 	}
 	if s.Group > 0 {
 		s.ranks = min(s.Group, ranks)
+		s.replicas = ranks / s.ranks
 	}
 	s.defaults()
 	return s
@@ -120,7 +122,16 @@ func (j *job) talks() account.Figure {
 	case mesh.DataParallel != mesh.Ranks():
 		return account.Unknown("communicators of tensors, stages, experts and contexts are not modelled by this engine", p)
 	}
-	return outside.Replicas(j.in.Memory.Arch, outside.LinkOf(j.in.Memory.Arch, j.in.Memory.Name))
+	one := outside.Replicas(j.in.Memory.Arch, outside.LinkOf(j.in.Memory.Arch, j.in.Memory.Name))
+	if s := j.sharing(); s == nil || s.replicas < 2 {
+		return one
+	}
+	// Those who share a copy have one, and those who have the same part of it another,
+	// which no faster link joins.
+	if high, known := one.High(); known {
+		return account.Sum(one.Provenance, one, account.Between(0, high, one.Provenance))
+	}
+	return one
 }
 
 // divided is what all divisions know.

@@ -244,6 +244,45 @@ func TestTrainingArgumentsAsJSON(t *testing.T) {
 	}
 }
 
+// Groups of ranks that replicate each other, as each software declares them: of the
+// ranks that there are, how many share one copy.
+func TestReplicatedGroups(t *testing.T) {
+	titan := func(replicate, shard string) string {
+		return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 2048\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\ndata_parallel_replicate_degree = " + replicate + "\ndata_parallel_shard_degree = " + shard + "\n"
+	}
+	written := map[string]string{
+		"two.toml": titan("2", "-1"), "four.toml": titan("2", "4"), "wrong.toml": titan("2", "3"), "apart.toml": titan("8", "1"), "whole.toml": titan("1", "8"),
+		"hybrid.yaml": "distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n",
+		"hpz.json":    `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
+		"mics.json":   `{"zero_optimization": {"stage": 3, "mics_shard_size": 2}}`,
+	}
+	const tuned = " run.py --model_name_or_path m --per_device_train_batch_size 2 "
+	for _, c := range []struct {
+		command string
+		group   int64
+		open    bool
+	}{
+		{"torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file two.toml", 4, false},
+		{"torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file four.toml", 4, false},
+		{"torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file whole.toml", 0, false},
+		{"torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file wrong.toml", 0, true},
+		{"torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file apart.toml", 0, true},
+		{"torchrun --nproc_per_node 8 --nnodes 2" + tuned + "--fsdp hybrid_shard", 8, false},
+		{"torchrun --nproc_per_node 8 --nnodes 2" + tuned + "--fsdp hybrid_shard_zero2", 8, false},
+		{"torchrun --nproc_per_node 8" + tuned + "--deepspeed hpz.json", 4, false},
+		{"torchrun --nproc_per_node 8" + tuned + "--deepspeed mics.json", 2, false},
+	} {
+		r, err := Parse(strings.Fields(c.command), published(written))
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
+		if s := r.Workload.Training.Sharding; s == nil || s.Group != c.group || (len(r.Workload.Open) > 0) != c.open {
+			t.Errorf("%s: %+v, want groups of %d; %v", c.command, s, c.group, r.Workload.Open)
+		}
+	}
+}
+
 // fsdp_config names a file of its own keys, or is an object of JSON, on the command line
 // and in a file.
 func TestFSDPConfigAsAFile(t *testing.T) {

@@ -31,7 +31,7 @@ func kinds() map[field]kind {
 			offload_optimizer offload_parameters quantised_storage eval_strategy save_strategy state_dict final_state_dict resume
 			attention_backend loss_kernel router_format dispatcher context_exchange expert_layers vocabulary_file cublas_workspace`,
 		aCount: `context micro_batch global_batch accumulation processes nodes processes_per_node tensor_parallel pipeline_parallel
-			context_parallel expert_parallel data_parallel replicas lora_rank quantisation_bits zero_stage shard_group reduce_bucket gather_bucket
+			context_parallel expert_parallel data_parallel replicas shards lora_rank quantisation_bits zero_stage shard_group reduce_bucket gather_bucket
 			prefetch persistence most_live bucket_mb eval_batch eval_accumulation generations prompt_length completion_length checkpoint_every
 			layers hidden feed_forward heads key_value_heads head_size vocabulary vocabulary_multiple experts active_experts expert_feed_forward
 			shared_feed_forward fsdp_version recompute_layers layers_per_chunk chunks rollout_tensor_parallel rollout_length
@@ -56,7 +56,7 @@ func kinds() map[field]kind {
 // processes decide it.
 func mayBeOpen(f field) bool {
 	switch f {
-	case "shard_group", "replicas", "data_parallel", "processes":
+	case "shard_group", "replicas", "shards", "data_parallel", "processes":
 		return true
 	}
 	return false

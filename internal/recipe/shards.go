@@ -37,7 +37,7 @@ func (p *plan) lays() {
 	world := p.world()
 	switch {
 	case world == 0:
-		m.DataParallel = max(1, degree("replicas"))
+		m.DataParallel = int(min(int64(degree("replicas"))*int64(degree("shards")), workload.MaxDegree))
 		p.derive("processes", m.DataParallel*int(within), "nobody says how many: the fewest")
 		if p.shards() != "" || within > 1 || p.every != "" {
 			said := "is not said"
@@ -112,6 +112,37 @@ func (p *plan) divides(t *workload.Train) {
 	}
 }
 
+// groups is how many ranks share one copy where groups of them replicate each other:
+// those that are said (shards), or what the replicas leave; ranks of context
+// parallelism divide the states too (torchtitan, distributed/parallel_dims.py). Worked
+// number: 16 ranks in 2 replicas share one copy in groups of 8.
+func (p *plan) groups(s *workload.Sharding) {
+	ranks, replicas, shards := int64(p.workload.Mesh.DataParallel), p.number("replicas"), p.number("shards")
+	by := field("replicas")
+	if !p.said(by) || replicas < 1 {
+		by, replicas = "shards", 1
+		if shards > 0 {
+			replicas = ranks / shards
+		}
+	}
+	switch {
+	case p.world() == 0 && shards < 1:
+		return // nobody said how many ranks there are
+	case replicas > 0 && (shards < 1 || shards*replicas == ranks) && ranks%replicas == 0:
+	default:
+		p.open(p.where(by), fmt.Sprintf("%d data-parallel ranks are not %d replicas of %d parts: the software refuses that", ranks, replicas, max(1, shards)))
+		return
+	}
+	switch group := ranks / replicas; {
+	case replicas == 1:
+	case group == 1:
+		p.open(p.where(by), "every rank has all parts: what replicas exchange then, and in which format, is not modelled")
+	default:
+		s.Group = group * int64(max(1, p.workload.Mesh.ContextParallel))
+		p.derive("shard-group", s.Group, p.where(by))
+	}
+}
+
 // zero is DeepSpeed's ZeRO by its stage and its buffers.
 func (p *plan) zero() *workload.Sharding {
 	s := &workload.Sharding{
@@ -171,6 +202,9 @@ func (p *plan) fsdp() *workload.Sharding {
 		}
 	default:
 		p.open(p.where("fsdp_strategy"), "the strategy "+way+" is not known here")
+	}
+	if s.Group == 0 && s.Kind != workload.DDP {
+		p.groups(s)
 	}
 	if p.yes("fsdp_offload") {
 		s.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}

@@ -38,7 +38,7 @@ func (p *plan) torchtitan() {
 	if p.yes("fsdp_offload") {
 		t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
 	}
-	p.titanGroups(t)
+	p.groups(t.Sharding)
 	p.titanPipeline(t)
 }
 
@@ -69,14 +69,6 @@ func (p *plan) titanCheckpoints(t *workload.Train) {
 		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
 	default:
 		p.checkpoints(t)
-	}
-}
-
-// titanGroups is how many ranks share one copy, where groups replicate each other.
-func (p *plan) titanGroups(t *workload.Train) {
-	m := p.workload.Mesh
-	if n := int(p.number("replicas")); n > 1 && m.DataParallel%n == 0 && m.DataParallel > n {
-		t.Sharding.Group = int64(m.DataParallel / n)
 	}
 }
 

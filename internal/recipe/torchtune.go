@@ -42,6 +42,7 @@ func (p *plan) torchtune() {
 	p.lays()
 	if p.text("sharding") == "fsdp2" || p.workload.Mesh.DataParallel > 1 {
 		t.Sharding = &workload.Sharding{Kind: workload.FSDP2, KeepsGathered: p.said("reshard") && !p.yes("reshard")}
+		p.groups(t.Sharding)
 		if p.yes("fsdp_offload") {
 			t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
 		}

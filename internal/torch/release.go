@@ -72,6 +72,11 @@ func (r Release) fusesRMSNorm() bool { return !r.before(2, 9) }
 // (https://github.com/pytorch/pytorch/pull/164009).
 func (m *Machine) KeepsRecomputed() bool { return !m.release.before(2, 10) }
 
+// KeepsAllReduced: fully_shard keeps what replicas reduce between them to the end of
+// backward, beside the gradients that it is cast to
+// (https://github.com/pytorch/pytorch/pull/140044; issue 179128 has its bytes).
+func (m *Machine) KeepsAllReduced() bool { return !m.release.before(2, 6) }
+
 // CopiesWhereReduced: fully_shard copies gradients together on the stream of the
 // reduction, where the copy goes when that is queued; later on the one that computes,
 // where it stays until the next
