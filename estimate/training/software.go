@@ -117,13 +117,21 @@ func (j *job) compilesLayers() bool {
 	return own == modules.TorchTitan && j.has(workload.TorchCompile)
 }
 
-// reordered is what a compiled backward leaves open. That is beside its blocks alone:
-// what stood higher before them stays the peak until it is reached.
+// reordered is what a compiled backward leaves open. What is requested is open beside
+// its blocks alone: what stood higher before them stays the peak until it is reached.
+// What the allocator reserves is open by the whole of it, since another order of sizes
+// finds other blocks in the cache.
 func (j *job) reordered(index int32) {
 	tokens, _ := j.tokens()
+	whole := j.ops.net.Reordered(tokens)
+	open := max(0, whole-j.below(j.tl.Phases[index], j.ops.net.BlocksFrom()))
 	p := requested(operatorFormula)
-	if open := j.ops.net.Reordered(tokens) - j.below(j.tl.Phases[index], j.ops.net.BlocksFrom()); open > 0 {
+	if open > 0 {
 		j.bound(j.term(account.TermTemporaries, account.CategoryTemporary, p), int(index), index, account.Between(0, open, p))
+	}
+	if whole > open {
+		p.Scope = account.Reserved
+		j.tl.Hold(account.TermAllocatorCache, account.CategoryAllocatorCache, int(index), index, account.Between(0, whole-open, p))
 	}
 }
 
