@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 
 	"floodmark/account"
@@ -171,6 +172,16 @@ type Adapter struct {
 type Engine struct {
 	Name, Version string
 	PyTorch       string // the release below it, where it bears on the number and is not the engine's own
+}
+
+// Torch is the release of PyTorch that is said: the one below the engine, or the
+// engine's own where it is PyTorch's plain loop.
+func (e Engine) Torch() string {
+	switch e.Name {
+	case "", "eager", "pytorch":
+		return cmp.Or(e.PyTorch, e.Version)
+	}
+	return e.PyTorch
 }
 
 // Workload is the work whose memory is asked for.

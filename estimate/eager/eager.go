@@ -8,6 +8,7 @@ import (
 	"floodmark/estimate"
 	"floodmark/estimate/outside"
 	"floodmark/estimate/state"
+	"floodmark/internal/torch"
 	"floodmark/model"
 	"floodmark/timeline"
 	"floodmark/workload"
@@ -113,6 +114,12 @@ func (b *builder) requested(formula string) account.Provenance {
 
 // arch is the architecture under the rank; empty when no card is named.
 func (b *builder) arch() string { return b.in.Memory.Arch }
+
+// workspaces are those of matrix libraries.
+func (b *builder) workspaces() account.Figure {
+	release, _ := torch.ParseRelease(b.in.Workload.Engine.Torch()) // any where none is said
+	return outside.Workspaces(b.arch(), release)
+}
 
 // has reports a feature that the workload names.
 func (b *builder) has(f workload.Feature) bool {

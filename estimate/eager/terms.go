@@ -5,7 +5,6 @@ import (
 
 	"floodmark/account"
 	"floodmark/bytesize"
-	"floodmark/estimate/outside"
 	"floodmark/model"
 	"floodmark/workload"
 )
@@ -98,7 +97,7 @@ func (b *builder) prefill(w *work) step {
 		expanded:    b.expanded(t, w.d),
 		stream:      between(p, w.residual, 3, w.residual, w.d.context, w.d.sequences),
 		logits:      b.logits(w.d, b.how.allLogits),
-		always:      outside.Workspaces(b.arch()).As(t),
+		always:      b.workspaces().As(t),
 	}
 	if b.how.repeats {
 		s.expanded = account.Sum(t, s.expanded, between(t, 0, w.d.sequences, w.d.context, w.pair))
@@ -118,7 +117,7 @@ func (b *builder) decode(w *work) step {
 		expanded:    b.expanded(t, w.d),
 		stream:      between(p, low, 3, w.residual, w.d.sequences),
 		logits:      b.logits(w.d, false),
-		always:      outside.Workspaces(b.arch()).As(t),
+		always:      b.workspaces().As(t),
 	}
 	if b.how.scores != noScores {
 		s.activations = account.Sum(p, s.activations, between(p, 0, w.d.sequences, w.heads, w.longest(), w.scoreBytes(b.compute())))

@@ -1,6 +1,7 @@
 package megatron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -158,7 +159,7 @@ func routed(t model.Tensor) bool { return t.Role == model.RoleRouter }
 func newRun(in estimate.Input) *run {
 	s := settingsOf(in)
 	release, _ := torch.ParseRelease(in.Workload.Engine.PyTorch) // the newest where none is said
-	device := deviceOf(in.Memory.Arch).Under(release)
+	device := torch.CardOf(cmp.Or(in.Memory.Arch, "Hopper"), release)
 	own := int64(4 << 20)
 	if device.Major >= 9 {
 		own = 32 << 20
@@ -186,19 +187,6 @@ func newRun(in estimate.Input) *run {
 		}
 	}
 	return r
-}
-
-// deviceOf is the card as kernels see it.
-func deviceOf(arch string) torch.Device {
-	switch arch {
-	case "Hopper", "":
-		return torch.H100()
-	case "Blackwell":
-		return torch.B200()
-	case "Ada":
-		return torch.RTX4090()
-	}
-	return torch.A100()
 }
 
 // build makes the parameters chunk by chunk, their buffers when all are there, and

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"floodmark/account"
+	"floodmark/internal/torch"
 	"floodmark/workload"
 )
 
@@ -165,21 +166,27 @@ func Graphs(arch string) account.Figure {
 }
 
 // Workspaces is what cuBLAS and cuBLASLt take from the allocator with their
-// first matrix product and keep: 8,519,680 bytes, 32 MiB on Hopper, for each pair
-// of a handle and a stream, of which recordings of one process hold one or two;
-// and 4 or 32 MiB more where cuBLASLt has its own.
-func Workspaces(arch string) account.Figure {
+// first matrix product and keep: what a card has under a release of PyTorch
+// ([torch.CardOf]) for each pair of a handle and a stream, of which recordings of one
+// process hold one or two; and 4 MiB more where cuBLASLt has its own, 32 MiB from
+// compute capability 9.0 on. Where no card or no release is named it spans them.
+func Workspaces(arch string, r torch.Release) account.Figure {
 	p := provenance(WorkspaceFormula, workspace, account.Allocated)
-	const small, large = 8_519_680, 32 << 20
-	switch {
-	case !cuda(arch):
+	if !cuda(arch) {
 		return account.Unknown("workspaces of matrix libraries were not measured on "+arch, p)
-	case arch == "Hopper":
-		return account.Between(large, 3*large, p)
-	case arch == "Blackwell" || arch == "":
-		return account.Between(small, 3*large, p)
 	}
-	return account.Between(small, 2*small+4*mib, p)
+	least, most := torch.CardOf(arch, r), torch.CardOf(arch, r)
+	if arch == "" {
+		most = torch.H100()
+	}
+	if r == (torch.Release{}) {
+		least = least.Under(torch.Release{Major: 2})
+	}
+	own := 4 * mib
+	if most.Major >= 9 {
+		own = 32 * mib
+	}
+	return account.Between(least.Workspace, 2*most.Workspace+own, p)
 }
 
 // Formulas lists the rules.
@@ -191,7 +198,7 @@ func Formulas() []account.Formula {
 			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB; RTX 4090: up to that"},
 		{ID: GraphFormula, Short: "measured by architecture: what capture leaves", Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
 			Worked: "H100: 0.51 to 1.86 GiB"},
-		{ID: WorkspaceFormula, Short: "8.5 MB, on Hopper 33.6 MB, once or twice", Rule: "8,519,680 bytes, 33,554,432 on Hopper, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
+		{ID: WorkspaceFormula, Short: "8.5 MB, from Hopper on 33.6 MB, once or twice", Rule: "8,519,680 bytes, 33,554,432 on Hopper and since PyTorch 2.12 on Blackwell, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
 			Worked: "4,096 KiB × 2 + 16 KiB × 8 = 8,519,680 bytes"},
 	}
 }

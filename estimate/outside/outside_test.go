@@ -6,6 +6,7 @@ import (
 	"floodmark/account"
 	"floodmark/estimate/outside"
 	"floodmark/internal/checklist"
+	"floodmark/internal/torch"
 	"floodmark/workload"
 )
 
@@ -39,7 +40,7 @@ func TestMeasured(t *testing.T) {
 		{"no card named", outside.Communicators("", two, false), 0.20},
 		{"H100, graphs of vLLM 0.19", outside.Graphs("Hopper"), 1.85},
 		{"H100, graphs of an early stage", outside.Graphs("Hopper"), 0.51},
-		{"cuBLAS workspace in recordings", outside.Workspaces("Ampere"), 8519680. / (1 << 30)},
+		{"cuBLAS workspace in recordings", outside.Workspaces("Ampere", torch.Release{}), 8519680. / (1 << 30)},
 	} {
 		low, high, known := gib(c.figure)
 		if !known || c.reading < low-0.005 || c.reading > high+0.005 {
@@ -59,7 +60,7 @@ func TestUnmeasured(t *testing.T) {
 		"stages":        outside.Communicators("CDNA3", workload.Mesh{PipelineParallel: 2}, false),
 		"experts":       outside.Communicators("Blackwell", workload.Mesh{ExpertParallel: 2}, true),
 		"graphs":        outside.Graphs("Turing"),
-		"workspaces":    outside.Workspaces("CDNA3"),
+		"workspaces":    outside.Workspaces("CDNA3", torch.Release{}),
 	} {
 		if f.Known() || f.Reason() == "" {
 			t.Errorf("%s: %d, %q", name, f.Low(), f.Reason())
@@ -102,6 +103,29 @@ func TestLinkOf(t *testing.T) {
 	} {
 		if got := outside.LinkOf(c.arch, c.name); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.arch, c.name, got, c.want)
+		}
+	}
+}
+
+// The workspaces follow the card and the release of PyTorch; what nobody said is
+// spanned.
+func TestWorkspaces(t *testing.T) {
+	const small, large, mib = 8_519_680, 33_554_432, 1 << 20
+	for _, c := range []struct {
+		arch      string
+		release   torch.Release
+		low, high int64
+	}{
+		{"Ampere", torch.Release{}, small, 2*small + 4*mib},
+		{"Hopper", torch.Release{Major: 2, Minor: 4}, large, 3 * large},
+		{"Blackwell", torch.Release{Major: 2, Minor: 11}, small, 2*small + 32*mib},
+		{"Blackwell", torch.Release{Major: 2, Minor: 12}, large, 3 * large},
+		{"Blackwell", torch.Release{}, small, 3 * large},
+		{"", torch.Release{}, small, 3 * large},
+	} {
+		f := outside.Workspaces(c.arch, c.release)
+		if high, _ := f.High(); f.Low() != c.low || high != c.high {
+			t.Errorf("%s under %v: %d to %d, want %d to %d", c.arch, c.release, f.Low(), high, c.low, c.high)
 		}
 	}
 }

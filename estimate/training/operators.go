@@ -30,32 +30,29 @@ type operators struct {
 
 // newMachine is a process on the card under the rank.
 func (j *job) newMachine() *torch.Machine {
-	release, _ := torch.ParseRelease(j.in.Workload.Engine.Version) // the newest where none is said
-	if name := j.in.Workload.Engine.Name; name != "" && name != "eager" && name != "pytorch" {
-		own, version := j.software()
-		release = own.Torch(version) // the version is that of another program
-		if said, err := torch.ParseRelease(j.in.Workload.Engine.PyTorch); err == nil {
-			release = said
-		}
+	return torch.New(torch.Options{Device: j.device(), Release: j.pytorch(), Provenance: requested(operatorFormula)})
+}
+
+// pytorch is its release: the one that is said, else the one that the software was
+// made for; the newest where nobody knows.
+func (j *job) pytorch() torch.Release {
+	if said, err := torch.ParseRelease(j.in.Workload.Engine.Torch()); err == nil {
+		return said
 	}
-	return torch.New(torch.Options{Device: j.device(), Release: release, Provenance: requested(operatorFormula)})
+	own, version := j.software()
+	return own.Torch(version)
 }
 
 // hostArch is the architecture of no card: the model runs on a CPU.
 const hostArch = "CPU"
 
-// device is the card as kernels see it. Where none is named, one of the
-// architecture that most do not differ from.
+// device is the card as kernels see it, or no card, where what PyTorch allocates can
+// be recorded.
 func (j *job) device() torch.Device {
-	switch j.in.Memory.Arch {
-	case hostArch: // where what PyTorch allocates can be recorded without a card
-		return torch.Device{CPU: true}
-	case "Hopper":
-		return torch.H100()
-	case "Ada":
-		return torch.RTX4090()
+	if j.in.Memory.Arch == hostArch {
+		return torch.CPU()
 	}
-	return torch.A100()
+	return torch.CardOf(j.in.Memory.Arch, j.pytorch())
 }
 
 // program puts the model on the machine as modules, where it has a program: the

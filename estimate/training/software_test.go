@@ -101,6 +101,10 @@ func TestLitGPT(t *testing.T) {
 	if need, known := f.Need(); f.Known() || !known || need <= 0 {
 		t.Errorf("the workspace of convolutions is %v, of which %d is needed", f, need)
 	}
+	// An optimizer convolves nothing.
+	if f := held(a, phase(t, a, account.PhaseOptimizerStep, 2), account.TermWorkspace); !f.Known() {
+		t.Errorf("in the optimizer's step the workspace is %v: %s", f, f.Reason())
+	}
 }
 
 // A release of transformers that was recorded has a program, whose peak is not that

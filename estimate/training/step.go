@@ -42,7 +42,7 @@ func (j *job) steps() {
 // workspaces is what matrix libraries take with the first product and keep.
 // The machine makes those of cuBLAS itself; what is left is cuBLASLt's own.
 func (j *job) workspaces() {
-	f := outside.Workspaces(j.in.Memory.Arch)
+	f := outside.Workspaces(j.in.Memory.Arch, j.pytorch())
 	if high, known := f.High(); j.ops != nil && known {
 		f = account.Between(0, max(0, high-2*j.device().Workspace), f.Provenance)
 	}
@@ -51,18 +51,27 @@ func (j *job) workspaces() {
 	j.bound(term, j.computes, last, f)
 }
 
-// convolutions is what cuDNN works with beside convolutions: as much as is free,
-// and it runs with what one plan needs. What it took is cached, and given back
-// before a request fails.
+// convolutions is what cuDNN works with beside convolutions, in the phases that have
+// some: as much as is free, and it runs with what one plan needs. What it took is
+// cached, and given back before a request fails.
 func (j *job) convolutions() {
-	work := j.machine.ConvolutionWork()
-	if work == 0 {
-		return
+	p := outside.Workspaces(j.in.Memory.Arch, j.pytorch()).Provenance
+	var most int64
+	for span := range j.tl.Phases {
+		work := j.machine.ConvolutionWork(span)
+		if work == 0 {
+			continue
+		}
+		most = max(most, work)
+		j.bound(j.term(account.TermWorkspace, account.CategoryWorkspace, p), span, int32(span), account.Yielding(0, work, whyYielding(work), p))
 	}
-	p := outside.Workspaces(j.in.Memory.Arch).Provenance
-	why := "beside convolutions cuDNN works with what is free, and needs at most " + bytesize.Format(work, bytesize.MiB) + " of it"
-	j.tl.Warn("taken_where_free", why+": only that is counted, and readings may be higher where more is free")
-	j.bound(j.term(account.TermWorkspace, account.CategoryWorkspace, p), j.computes, last, account.Yielding(0, work, why, p))
+	if most > 0 {
+		j.tl.Warn("taken_where_free", whyYielding(most)+": only that is counted, and readings may be higher where more is free")
+	}
+}
+
+func whyYielding(work int64) string {
+	return "beside convolutions cuDNN works with what is free, and needs at most " + bytesize.Format(work, bytesize.MiB) + " of it"
 }
 
 // input is the tokens of a micro-batch, 8 bytes each: ids alone at least, with

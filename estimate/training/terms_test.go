@@ -1,11 +1,15 @@
 package training_test
 
 import (
+	"context"
 	"testing"
 
 	"floodmark/account"
+	"floodmark/estimate"
+	"floodmark/estimate/training"
 	"floodmark/internal/checklist"
 	"floodmark/model/load"
+	"floodmark/parallel"
 	"floodmark/workload"
 )
 
@@ -125,5 +129,30 @@ func TestDiffusionIsUnknown(t *testing.T) {
 	}
 	if n, exact := held(a, backward, account.TermWeights).IsExact(); !exact || n == 0 {
 		t.Errorf("weights are %d bytes, exact %v", n, exact)
+	}
+}
+
+// What cuBLAS keeps follows the card and the release of PyTorch that is said: a
+// workspace for the thread that runs the program, and one for that of backward.
+func TestWorkspaceOfACard(t *testing.T) {
+	m := llama(t)
+	for _, c := range []struct {
+		arch, pytorch string
+		low           int64
+	}{{"", "", 2 * 8_519_680}, {"Hopper", "2.6", 2 * 33_554_432}, {"Blackwell", "2.11", 2 * 8_519_680}, {"Blackwell", "2.12", 2 * 33_554_432}, {"Blackwell", "", 2 * 33_554_432}} {
+		w := work(t, "bf16-params", "adamw", "fused")
+		w.Engine.PyTorch = c.pytorch
+		plans, err := parallel.Plan(m, w.Mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := training.Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: plans[0], Workload: &w, Memory: estimate.Memory{Arch: c.arch}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := r.Timeline.Account()
+		if got := bytesOf(a, phase(t, a, account.PhaseBackward, 2), account.TermWorkspace); got != c.low {
+			t.Errorf("%q under PyTorch %q: %d bytes, want %d", c.arch, c.pytorch, got, c.low)
+		}
 	}
 }

@@ -26,8 +26,9 @@ func (m *Machine) Convolution(x, weight, bias Tensor, stride, padding []int64, g
 		n = m.record("ConvolutionBackward0", convolutionBackward, a, w, b)
 		m.save(n, a, w)
 		n.ints[0] = groups
+		n.ints[1] = convolutionWork(a, w, size[1:a.dims], groups)
 	}
-	m.work = max(m.work, convolutionWork(a, w, size[1:a.dims], groups))
+	m.convolves(convolutionWork(a, w, size[1:a.dims], groups))
 	m.sites.op = "convolution"
 	out := attach(n, m.empty(a.dtype, size[:a.dims]))
 	m.drop(b, w, a)
@@ -38,6 +39,7 @@ func (m *Machine) Convolution(x, weight, bias Tensor, stride, padding []int64, g
 // convolutionBackward: input, weight, bias.
 func convolutionBackward(p *pass) {
 	p.m.sites.op = "convolution_backward"
+	p.m.convolves(p.n.ints[1])
 	for i := range 3 {
 		if p.needs(i) {
 			p.out[i] = p.emptyOf(i)
@@ -45,7 +47,17 @@ func convolutionBackward(p *pass) {
 	}
 }
 
-// ConvolutionWork is the bytes with which every convolution so far could run. PyTorch
+// convolves notes what a convolution needs in the phase that runs.
+func (m *Machine) convolves(bytes int64) {
+	span := max(0, len(m.tl.Phases)-1)
+	for len(m.work) <= span {
+		m.work = append(m.work, 0)
+	}
+	m.work[span] = max(m.work[span], bytes)
+}
+
+// ConvolutionWork is the bytes with which every convolution of a phase could run; 0
+// where none ran. PyTorch
 // tries cuDNN's plans in the order of its heuristics and runs the first whose
 // workspace can be allocated, so that more is taken where it is free, and not
 // needed (aten/src/ATen/native/cudnn/Conv_v8.cpp, try_plans). The plans that are
@@ -53,11 +65,11 @@ func convolutionBackward(p *pass) {
 // most each operand: to another order, to channels in eights, to 32 bits. Of 2 GiB
 // of one channel in 16 bits 48.01 GiB were asked for in such a plan, and 64.00 are
 // counted (https://github.com/pytorch/pytorch/issues/31500).
-func (m *Machine) ConvolutionWork() int64 {
-	if m.device.CPU {
+func (m *Machine) ConvolutionWork(span int) int64 {
+	if m.device.CPU || span >= len(m.work) {
 		return 0
 	}
-	return m.work
+	return m.work[span]
 }
 
 // convolutionWork is a copy of input, kernel and result, channels of a group in

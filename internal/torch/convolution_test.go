@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/dtype"
 )
 
@@ -40,9 +41,16 @@ func TestConvolutionWorkOfADevice(t *testing.T) {
 	}{{A100(), 4 * (2*8*9 + 2*8*9 + 8*8)}, {CPU(), 0}} {
 		m := New(Options{Device: c.device})
 		x, w := m.Input(dtype.F32, 2, 8, 9), m.Parameter(dtype.F32, true, 8, 8, 1)
-		m.Drop(m.Convolution(x, w, Tensor{}, []int64{1}, []int64{0}, 1))
-		if got := m.ConvolutionWork(); got != c.want {
-			t.Errorf("%s: %d, want %d", c.device.Name, got, c.want)
+		m.Phase(account.PhaseForward, 1)
+		y := m.Sum(m.Convolution(x, w, Tensor{}, []int64{1}, []int64{0}, 1), false)
+		m.Phase(account.PhaseLoss, 1)
+		m.Phase(account.PhaseBackward, 1)
+		m.Backward(y)
+		m.Phase(account.PhaseOptimizerStep, 1)
+		for span, want := range []int64{c.want, 0, c.want, 0} { // where convolutions and their gradients ran, and nowhere else
+			if got := m.ConvolutionWork(span); got != want {
+				t.Errorf("%s: %d in phase %d, want %d", c.device.Name, got, span, want)
+			}
 		}
 	}
 }

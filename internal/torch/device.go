@@ -31,6 +31,22 @@ func (d Device) Under(r Release) Device {
 	return d
 }
 
+// CardOf is the card that stands for an architecture, as a release of PyTorch takes it:
+// one that most do not differ from where none is named. What kernels ask of a device
+// differs little between the cards of an architecture.
+func CardOf(arch string, r Release) Device {
+	card := A100()
+	switch arch {
+	case "Hopper":
+		card = H100()
+	case "Blackwell":
+		card = B200()
+	case "Ada":
+		card = RTX4090()
+	}
+	return card.Under(r)
+}
+
 // A100 has 108 multiprocessors.
 func A100() Device {
 	return Device{Name: "A100", SMs: 108, ThreadsPerSM: 2048, Workspace: workspaceDefault, Major: 8}

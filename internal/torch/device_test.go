@@ -18,3 +18,20 @@ func TestWorkspaceOfARelease(t *testing.T) {
 		}
 	}
 }
+
+// One card stands for an architecture, whoever asks.
+func TestCardOfAnArchitecture(t *testing.T) {
+	for _, c := range []struct {
+		arch    string
+		release Release
+		want    string
+		bytes   int64
+	}{
+		{"", Release{}, "A100", 8_519_680}, {"Turing", Release{}, "A100", 8_519_680}, {"Ada", Release{}, "RTX 4090", 8_519_680},
+		{"Hopper", Release{2, 4}, "H100", 33_554_432}, {"Blackwell", Release{2, 8}, "B200", 8_519_680}, {"Blackwell", Release{}, "B200", 33_554_432},
+	} {
+		if got := CardOf(c.arch, c.release); got.Name != c.want || got.Workspace != c.bytes {
+			t.Errorf("%s under %v: %s with %d bytes, want %s with %d", c.arch, c.release, got.Name, got.Workspace, c.want, c.bytes)
+		}
+	}
+}

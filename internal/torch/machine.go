@@ -41,7 +41,7 @@ type Machine struct {
 	casts      autocast
 	thread     thread
 	workspaces [2]bool // by thread: cuBLAS has its workspace
-	work       int64   // see ConvolutionWork
+	work       []int64 // see ConvolutionWork
 	sequence   uint64  // of the next node
 	epoch      int32   // of the next backward
 

@@ -112,7 +112,9 @@ func (e *Evaluation) lowered(m *torch.Machine, run func()) {
 }
 
 // predictionStep is Trainer.prediction_step, and what the loop does with what it
-// returned.
+// returned. TRL's SFTTrainer copies the shifted logits, from which it counts right
+// tokens, when the loss has gone, which took more (from 0.15 on, compute_loss of
+// https://github.com/huggingface/trl/blob/v0.24.0/trl/trainer/sft_trainer.py).
 func (n *Net) predictionStep(e *Evaluation, b Batch) {
 	m := n.m
 	n.o.Cache = n.o.Cache || n.cachesUnasked()
@@ -205,8 +207,9 @@ func (n *Net) chunks() bool {
 }
 
 // predictInChunks is a forward pass for log-probabilities alone: the head works on so
-// many positions of each sequence at once, and one chunk's logits go before the next's
-// are made.
+// many positions of each sequence at once, log_softmax makes as much again
+// (https://github.com/NVIDIA-NeMo/RL/pull/3124), and one chunk's logits go before the
+// next's are made.
 func (n *Net) predictInChunks(e *Evaluation, b Batch) {
 	m := n.m
 	e.lowered(m, func() {
@@ -216,10 +219,11 @@ func (n *Net) predictInChunks(e *Evaluation, b Batch) {
 		for from := int64(0); from < last.Size(1); from += e.Chunk {
 			g := m.Function()
 			x := g.Let(m.Slice(last, 1, from, min(from+e.Chunk, last.Size(1))))
-			logits := n.head(g, n.language(), x)
+			wide := n.head(g, n.language(), x)
 			if e.Logits != dtype.Unknown {
-				g.Let(m.AsLogits(m.To(logits, e.Logits)))
+				wide = g.Let(m.AsLogits(m.To(wide, e.Logits)))
 			}
+			m.Drop(m.LogSoftmax(wide, dtype.Unknown))
 			g.End()
 		}
 		n.ends(torch.Tensor{})
