@@ -37,6 +37,9 @@ func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) {
 		}
 	}
 	a.over(f)
+	if a.recipe.Ranks != nil {
+		a.recipe.Ranks(w)
+	}
 	for _, assumed := range a.recipe.Assumed {
 		if !f.Changed(assumed.Flag) {
 			w.Assumed = append(w.Assumed, assumed.Text)

@@ -385,8 +385,16 @@ func (c *command) axolotl(words []string) error {
 
 // trl reads TRL's program: the method, a file, and flags over it.
 func (c *command) trl(words []string) error {
-	if len(words) == 0 || strings.HasPrefix(words[0], "-") {
-		return &Error{Msg: "of TRL's commands sft, dpo, grpo, kto and reward are read", Hint: hintCommand}
+	method := ""
+	if len(words) > 0 {
+		method = words[0]
+	}
+	switch method {
+	case "sft", "dpo", "grpo", "kto", "reward", "rloo":
+	case "vllm-serve":
+		return &Error{Msg: "trl vllm-serve trains nothing: it is vLLM's server, which a training asks to generate", Hint: "give the command of the server: floodmark estimate -- vllm serve MODEL …"}
+	default:
+		return &Error{Msg: "of TRL's commands sft, dpo, grpo, kto, reward and rloo are read", Hint: hintCommand}
 	}
 	c.plan.method, c.every = words[0], "trl "+words[0]
 	return c.arguments("transformers", words[1:])

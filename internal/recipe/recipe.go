@@ -30,6 +30,9 @@ type Recipe struct {
 	// Hidden is called with the width of the model where a file leaves sizes of
 	// buckets to it; nil elsewhere.
 	Hidden func(*workload.Workload, int64)
+	// Ranks is called once it is known how many ranks train, and with which release,
+	// where the software divides what it keeps whenever there are several; nil elsewhere.
+	Ranks func(*workload.Workload)
 }
 
 // LengthNotSaid is the code of the warning that no configuration says how many
@@ -136,6 +139,7 @@ func (p *plan) finish() (*Recipe, error) {
 	if p.software == "" {
 		return nil, &Error{Msg: "nothing says what is trained and how: " + hintSoftware, Hint: hintCommand}
 	}
+	p.trains()
 	p.resolve()
 	if p.err != nil {
 		return nil, p.err
@@ -201,7 +205,7 @@ func recognise(tree map[string]any) string {
 		return "torchtitan"
 	case has("base_model", "base_model_config"):
 		return "axolotl"
-	case has("finetuning_type", "cutoff_len") || has("stage") && has("template"):
+	case has("finetuning_type", "cutoff_len", "export_dir") || has("stage") && has("template"):
 		return "llamafactory"
 	case has("per_device_train_batch_size", "num_train_epochs", "gradient_checkpointing", "max_completion_length", "output_dir", "model_name_or_path"):
 		return "transformers"

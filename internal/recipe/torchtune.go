@@ -56,15 +56,62 @@ func (p *plan) torchtune() {
 		p.plain(format, p.where("weights_format")+": all that torchtune trains is in it")
 	}
 	t.Packed = p.yes("packing")
-	switch loss := p.text("loss"); {
-	case strings.Contains(loss, "Chunked"), strings.Contains(loss, "LinearCrossEntropy"):
+	p.torchtuneLoss(t, format)
+	p.recipe.Ranks = torchtuneRanks
+}
+
+// torchtuneRanks divides what is kept over the ranks wherever there are several:
+// torchtune's recipes for one device refuse more, and those for several know no other
+// way (recipes/full_finetune_distributed.py, "DDP is currently not supported"). Until
+// 0.2.1 it was FullyShardedDataParallel, from 0.3 on fully_shard.
+func torchtuneRanks(w *workload.Workload) {
+	t := w.Training
+	if t == nil || w.Engine.Name != "torchtune" {
+		return
+	}
+	first := strings.HasPrefix(w.Engine.Version, "0.1") || strings.HasPrefix(w.Engine.Version, "0.2")
+	switch {
+	case t.Sharding == nil && w.Mesh.DataParallel > 1 && first:
+		t.Sharding = &workload.Sharding{Kind: workload.FSDP1}
+	case t.Sharding == nil && w.Mesh.DataParallel > 1:
+		t.Sharding = &workload.Sharding{Kind: workload.FSDP2}
+	case t.Sharding != nil && t.Sharding.Kind == workload.FSDP2 && first:
+		t.Sharding.Kind = workload.FSDP1
+	}
+	for i := range w.Resident { // a reference is divided as what is trained
+		w.Resident[i].Divided = t.Sharding != nil && t.Sharding.Kind != workload.DDP
+	}
+}
+
+// torchtuneLoss reads which recipe a file is for by the class of its loss, since no key
+// says it. Of a loss other than cross entropy the least is counted: that of the same
+// logits.
+func (p *plan) torchtuneLoss(t *workload.Train, base dtype.Format) {
+	loss := p.text("loss")
+	class := loss[strings.LastIndex(loss, ".")+1:]
+	switch class {
+	case "":
+	case "CEWithChunkedOutputLoss", "LinearCrossEntropyLoss":
 		t.Loss = workload.ChunkedLoss
-	case strings.HasSuffix(loss, "CrossEntropyLoss"):
+	case "CrossEntropyLoss":
 		t.Loss = workload.PlainLoss
+	case "DPOLoss", "RSOLoss", "IPOLoss":
+		p.pairs()
+		p.reference(base, true)
+		p.open(p.where("loss"), "a recipe of preferences (lora_dpo_*, full_dpo_*): its loss "+class+" and the pass of its reference are not modelled")
+	case "SimPOLoss":
+		p.pairs()
+		p.open(p.where("loss"), "a recipe of preferences (lora_dpo_*): its loss "+class+" is not modelled")
+	case "PPOLoss":
+		p.open(p.where("loss"), "a recipe of PPO: generation, the policy, value, reward and reference models and their losses are not modelled")
+	case "GRPOLoss", "GRPOSimpleLoss", "GRPOCompletionLoss", "GRPOWithChunkedOutputLoss", "LinearGRPOLoss":
+		p.open(p.where("loss"), "a recipe of GRPO: generation, the reference model and the loss "+class+" are not modelled")
 	default:
-		if p.said("loss") {
-			p.open(p.where("loss"), "the loss "+shown(loss)+" is not known here")
+		if strings.Contains(class, "KL") {
+			p.open(p.where("loss"), "a recipe of distillation: its teacher and its loss "+class+" are not modelled")
+			return
 		}
+		p.open(p.where("loss"), "the loss "+shown(loss)+" is not known here")
 	}
 }
 

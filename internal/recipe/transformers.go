@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -234,9 +235,9 @@ func (p *plan) reference(base dtype.Format, needed bool) {
 		p.derive("reference model", "none beside", "the adapter is switched off for it")
 		return
 	}
-	name := p.text("reference")
-	if name == "" {
-		name = p.text("model")
+	name := cmp.Or(p.text("reference"), p.text("model"))
+	if name == "" && len(p.recipe.Models) > 0 { // of software with names of its own
+		name = p.recipe.Models[0]
 	}
 	p.resident(workload.Resident{Name: "reference", What: "the reference model", Model: name, Weights: base, Divided: p.divided()})
 }

@@ -1,0 +1,119 @@
+package recipe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"floodmark/workload"
+)
+
+// A file that trains nothing is refused, with what to ask in its place.
+func TestTrainsNothing(t *testing.T) {
+	const lora = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: llama3\ncutoff_len: 64\nbf16: true\n"
+	for _, c := range []struct{ file, want, hint string }{ // an empty want: it trains
+		{lora + "do_train: true\n", "", ""},
+		{lora + "do_train: true\ndo_predict: true\n", "", ""},
+		{lora, "", ""},
+		{lora + "do_predict: true\npredict_with_generate: true\n", "do_predict without do_train", "--generated"},
+		{lora + "do_eval: true\n", "do_eval without do_train", "--operation evaluation"},
+		{"model_name_or_path: m\nadapter_name_or_path: a\ntemplate: llama3\nexport_dir: o\nexport_device: cpu\n", "merges and exports", "main memory"},
+		{"model_name_or_path: m\noutput_dir: o\nmax_length: 64\ndo_train: false\ndo_eval: true\n", "do_eval without do_train", "--operation evaluation"},
+		{"model_name_or_path: m\noutput_dir: o\nmax_length: 64\ndo_eval: true\n", "", ""}, // of a script that trains without being told to
+	} {
+		_, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": c.file}))
+		refused, is := err.(*Error)
+		if c.want == "" && err != nil || c.want != "" && (!is || !strings.Contains(refused.Msg, c.want) || !strings.Contains(refused.Hint, c.hint)) {
+			t.Errorf("%q: %v, want %q and %q", c.file, err, c.want, c.hint)
+		}
+	}
+	for _, command := range []string{"trl vllm-serve --model m", "trl env", "trl"} {
+		if _, err := Parse(strings.Fields(command), published(nil)); err == nil {
+			t.Errorf("%q is read as a training", command)
+		}
+	}
+}
+
+// Which recipe of torchtune a file is for is told by its loss: what is no plain
+// finetuning leaves the verdict open, and runs pairs where it is of preferences.
+func TestTorchtuneLosses(t *testing.T) {
+	file := func(builder, loss string) string {
+		model := "model: {_component_: torchtune.models.llama3_2." + builder
+		if strings.HasPrefix(builder, "lora") {
+			model += ", lora_attn_modules: [q_proj], lora_rank: 8"
+		}
+		return model + "}\noptimizer: {_component_: torch.optim.AdamW, fused: true}\nloss: {_component_: " + loss + "}\nbatch_size: 4\ndtype: bf16\ntokenizer: {max_seq_len: 64}\n"
+	}
+	for _, c := range []struct {
+		builder, loss, open string
+		micro               int64
+		resident            int
+	}{
+		{"lora_llama3_2_1b", "torchtune.modules.loss.CEWithChunkedOutputLoss", "", 4, 0},
+		{"lora_llama3_2_1b", "torch.nn.CrossEntropyLoss", "", 4, 0},
+		{"lora_llama3_2_1b", "torchtune.rlhf.loss.DPOLoss", "a recipe of preferences", 8, 0}, // adapters are switched off for the reference
+		{"llama3_2_1b", "torchtune.rlhf.loss.DPOLoss", "a recipe of preferences", 8, 1},
+		{"lora_llama3_2_1b", "torchtune.rlhf.loss.SimPOLoss", "a recipe of preferences", 8, 0},
+		{"llama3_2_1b", "torchtune.rlhf.loss.PPOLoss", "a recipe of PPO", 4, 0},
+		{"llama3_2_1b", "torchtune.dev.grpo.loss.GRPOSimpleLoss", "a recipe of GRPO", 4, 0},
+		{"llama3_2_1b", "torchtune.modules.loss.ForwardKLWithChunkedOutputLoss", "a recipe of distillation", 4, 0},
+		{"llama3_2_1b", "my.Loss", "is not known here", 4, 0},
+	} {
+		r, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": file(c.builder, c.loss)}))
+		if err != nil {
+			t.Fatal(c.loss, err)
+		}
+		open := strings.Join(r.Workload.Open, "\n")
+		if (c.open == "") != (open == "") || !strings.Contains(open, c.open) || dimension(r, workload.MicroBatch) != c.micro || len(r.Workload.Resident) != c.resident {
+			t.Errorf("%s of %s: %q, micro-batch %d, %+v", c.loss, c.builder, open, dimension(r, workload.MicroBatch), r.Workload.Resident)
+		}
+	}
+}
+
+// Recipes of torchtune divide what they keep over several ranks, in the way of the
+// release.
+func TestTorchtuneRanks(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		ranks   int
+		said    workload.ShardingKind
+		want    workload.ShardingKind
+	}{
+		{"", 8, "", workload.FSDP2}, {"", 1, "", ""}, {"0.2.1", 8, "", workload.FSDP1}, {"0.3.0", 8, "", workload.FSDP2},
+		{"0.1", 8, workload.FSDP2, workload.FSDP1}, {"0.6.1", 8, workload.DDP, workload.DDP},
+	} {
+		r, err := Read([]string{"torchtune_8b_qlora.yaml"}, published(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := r.Workload
+		w.Engine.Version, w.Mesh.DataParallel = c.version, c.ranks
+		if c.said != "" {
+			w.Training.Sharding = &workload.Sharding{Kind: c.said}
+		}
+		r.Ranks(&w)
+		got := workload.ShardingKind("")
+		if w.Training.Sharding != nil {
+			got = w.Training.Sharding.Kind
+		}
+		if got != c.want {
+			t.Errorf("torchtune %s, %d ranks, %s said: %s, want %s", c.version, c.ranks, c.said, got, c.want)
+		}
+	}
+}
+
+// Keys of public recipes that bear no bytes leave nothing open.
+func TestKeysWithoutBytes(t *testing.T) {
+	for software, keys := range map[string][]string{
+		"transformers": {"chat_template", "dataset_mixture.datasets", "dataset_mixer.HuggingFaceH4/ultrachat_200k", "dataset_splits"},
+		"deepspeed":    {"zero_optimization.round_robin_gradients", "monitor_config.tensorboard.enabled"},
+	} {
+		table, err := tableOf(software)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(keys, func(k string) bool { r := table.find(k); return r == nil || r.open != "" || r.field != "" }); i >= 0 {
+			t.Errorf("%s: %s", software, keys[i])
+		}
+	}
+}
