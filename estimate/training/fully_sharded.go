@@ -346,6 +346,14 @@ func (s *fullySharded) backwardEnds() {
 	s.passed = s.passed[:0]
 }
 
+func (s *fullySharded) backwardUnseen() {
+	for _, u := range s.units {
+		u.reduced = true
+		s.release(u)
+	}
+	s.backwardEnds()
+}
+
 // step of what is offloaded runs in main memory, where gradients and states are
 // too.
 func (s *fullySharded) step(list []*parameter, first bool) bool {

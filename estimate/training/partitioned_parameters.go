@@ -44,7 +44,8 @@ const (
 	behind = -2
 )
 
-func (z *partitionedParameters) gathers() bool { return true }
+func (z *partitionedParameters) gathers() bool        { return true }
+func (z *partitionedParameters) keepsGradients() bool { return true }
 
 func (z *partitionedParameters) hold() []*parameter {
 	z.all = z.pieces()

@@ -18,6 +18,8 @@ type replicated struct {
 	buckets []torch.Tensor
 }
 
+func (r *replicated) keepsGradients() bool { return r.BucketView != nil && *r.BucketView }
+
 func (r *replicated) hold() []*parameter {
 	tuned := r.trained()
 	sizes := make([]int64, len(tuned))
@@ -31,7 +33,7 @@ func (r *replicated) hold() []*parameter {
 			r.born(r.bucketTerm(), bytes)
 		}
 	}
-	if r.BucketView == nil || !*r.BucketView || r.ops == nil {
+	if !r.keepsGradients() || r.ops == nil {
 		return tuned
 	}
 	for i, p := range tuned {

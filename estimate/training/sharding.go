@@ -23,11 +23,17 @@ type division interface {
 	hold() []*parameter
 	backwardBegins()
 	backwardEnds()
+	// backwardUnseen ends a backward none of whose operators is known: what forward
+	// gathered and kept for it goes.
+	backwardUnseen()
 	// step is the update of what the rank keeps, and reports that it has done all;
 	// false leaves it to the optimizer of the loop.
 	step(list []*parameter, first bool) bool
 	// gathers reports that whole parameters are there only while they are used.
 	gathers() bool
+	// keepsGradients reports that gradients lie in what hold made, or in main memory:
+	// backward leaves none beside the parameters.
+	keepsGradients() bool
 }
 
 // newDivision is the division of a job; nil where one rank holds everything.
@@ -144,8 +150,13 @@ func (*divided) Before(int, torch.Tensor)     {}
 func (*divided) After(int, torch.Tensor)      {}
 func (*divided) backwardBegins()              {}
 func (*divided) backwardEnds()                {}
+func (*divided) backwardUnseen()              {}
 func (*divided) step([]*parameter, bool) bool { return false }
 func (*divided) gathers() bool                { return false }
+
+func (d *divided) keepsGradients() bool {
+	return d.offloads(workload.OffloadOptimizer) || d.offloads(workload.OffloadParameters)
+}
 
 // gatheredFormat is the format in which a parameter is gathered: the declared one
 // of the computation, where the software casts for it.

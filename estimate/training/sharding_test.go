@@ -354,3 +354,25 @@ func TestShardingOfOtherPrograms(t *testing.T) {
 		t.Error("activations of litgpt over two ranks are known")
 	}
 }
+
+// Gradients that lie in a buffer of the division, or in main memory, are counted once
+// also where operators are not predicted: each step begins at no more than with them.
+func TestGradientsAreCountedOnce(t *testing.T) {
+	m := llama(t)
+	view := true
+	for _, s := range []workload.Sharding{
+		{Kind: workload.DDP}, {Kind: workload.DDP, BucketView: &view}, {Kind: workload.ZeRO1}, {Kind: workload.ZeRO2}, {Kind: workload.ZeRO3}, {Kind: workload.FSDP1}, {Kind: workload.FSDP2},
+		{Kind: workload.ZeRO2, Offload: []workload.OffloadedState{workload.OffloadOptimizer}},
+		{Kind: workload.ZeRO3, Offload: []workload.OffloadedState{workload.OffloadOptimizer}},
+		{Kind: workload.FSDP2, Offload: []workload.OffloadedState{workload.OffloadParameters}},
+	} {
+		begins := func(features ...workload.Feature) int64 {
+			w := sharded(t, mixed, s, 4)
+			w.Features = features
+			return phase(t, accountOf(t, m, w), account.PhaseOptimizerStep, 2).Start.Allocated.Low()
+		}
+		if with, without := begins(), begins(workload.TorchCompile); without > with {
+			t.Errorf("%s %v: the step begins at %d bytes at least without operators, with them at %d", s.Kind, s.Offload, without, with)
+		}
+	}
+}

@@ -129,6 +129,9 @@ func (j *job) microBatch(n, micro int, makes bool) {
 		if makes {
 			j.gradients(n == 1)
 		}
+		if j.division != nil {
+			j.division.backwardUnseen()
+		}
 	})
 	j.unpredicted(from, len(j.tl.Phases)-1, j.why())
 }
@@ -154,7 +157,9 @@ func (j *job) autocast() []uint32 {
 // optimizer in backward steps each as soon as it is there.
 func (j *job) gradients(first bool) {
 	for _, p := range slices.Backward(j.tuned) {
-		j.gradient(p)
+		if j.division == nil || !j.division.keepsGradients() {
+			j.gradient(p)
+		}
 		if j.train.InBackward {
 			j.update([]*parameter{p}, first)
 			j.release(p)
