@@ -91,6 +91,9 @@ func (a *asked) ontoRecipe(r *floodmark.Request) error {
 	}
 	r.Declared = c.Declared
 	r.Warnings = append(r.Warnings, c.Warnings...)
+	if c.Towers != "" && slices.ContainsFunc(r.Model.Stacks, func(s model.Stack) bool { return s.Kind == model.Vision || s.Kind == model.Audio }) && len(r.Model.Stacks) > 1 {
+		r.Workload.Assumed = append(r.Workload.Assumed, c.Towers)
+	}
 	if c.Hidden != nil && len(r.Model.Stacks) > 0 {
 		c.Hidden(&r.Workload, int64(r.Model.Stacks[0].Width))
 	}

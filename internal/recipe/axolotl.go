@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/dtype"
@@ -98,6 +99,7 @@ func (p *plan) llamaFactory() {
 	p.evaluates(t, p.trainerEvaluates())
 	p.saves(t)
 	p.resumes(t)
+	p.frozen(t)
 	if p.method == "" {
 		p.method = "sft"
 	}
@@ -105,4 +107,32 @@ func (p *plan) llamaFactory() {
 		p.open("stage: "+p.method, "its models and its loss are not modelled")
 	}
 	p.composite(base)
+}
+
+// frozen names the parts of a model that sees which LLaMA-Factory does not train, and
+// which are counted as if it did: nothing is decided over them. Adapters on all linear
+// layers never go on a projector
+// (get_forbidden_modules of model/model_utils/visual.py, find_all_linear_modules of
+// model/model_utils/misc.py; defaults of hparams/finetuning_args.py).
+func (p *plan) frozen(t *workload.Train) {
+	const by = "default of LLaMA-Factory"
+	var parts []string
+	for _, part := range []struct {
+		key  field
+		name string
+		on   bool
+	}{{"freeze_vision_tower", "the towers", true}, {"freeze_multi_modal_projector", "the projector", true}, {"freeze_language_model", "the language model", false}} {
+		switch {
+		case !p.said(part.key) && part.on:
+			parts = append(parts, part.name+" ("+string(part.key)+", "+by+")")
+		case p.yes(part.key):
+			parts = append(parts, part.name+" ("+p.where(part.key)+")")
+		}
+	}
+	switch all := slices.Equal(p.list("lora_targets"), []string{"all-linear"}); {
+	case t.Tuning == nil && len(parts) > 0:
+		p.recipe.Towers = strings.Join(parts, ", ") + ": LLaMA-Factory freezes these, and they are counted as trained"
+	case t.Tuning != nil && all:
+		p.recipe.Towers = "adapters on towers and projector are counted, and LLaMA-Factory makes none on the projector, nor on towers unless freeze_vision_tower is false"
+	}
 }

@@ -117,3 +117,20 @@ func TestKeysWithoutBytes(t *testing.T) {
 		}
 	}
 }
+
+// What LLaMA-Factory freezes of a model that sees is named, its defaults too.
+func TestFrozenParts(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"finetuning_type: full\n", "the towers (freeze_vision_tower, default of LLaMA-Factory), the projector (freeze_multi_modal_projector, default of LLaMA-Factory): LLaMA-Factory freezes"},
+		{"finetuning_type: full\nfreeze_vision_tower: false\nfreeze_multi_modal_projector: false\n", ""},
+		{"finetuning_type: full\nfreeze_vision_tower: false\nfreeze_multi_modal_projector: false\nfreeze_language_model: true\n", "the language model (x.yaml: freeze_language_model)"},
+		{"finetuning_type: lora\n", "adapters on towers and projector are counted"},
+		{"finetuning_type: lora\nlora_target: q_proj\n", ""},
+	} {
+		text := "model_name_or_path: m\nstage: sft\ndo_train: true\ntemplate: qwen2_vl\ncutoff_len: 64\nbf16: true\n" + c.file
+		r, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": text}))
+		if err != nil || !strings.HasPrefix(r.Towers, c.want) || (c.want == "") != (r.Towers == "") {
+			t.Errorf("%q: %q, %v, want %q", c.file, r.Towers, err, c.want)
+		}
+	}
+}

@@ -33,6 +33,9 @@ type Recipe struct {
 	// Ranks is called once it is known how many ranks train, and with which release,
 	// where the software divides what it keeps whenever there are several; nil elsewhere.
 	Ranks func(*workload.Workload)
+	// Towers is what cannot be decided over of a model with towers of pictures or sound;
+	// empty where nothing is.
+	Towers string
 }
 
 // LengthNotSaid is the code of the warning that no configuration says how many
