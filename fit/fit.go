@@ -121,16 +121,22 @@ type judgement struct {
 }
 
 // worse orders judgements: what cannot run, then what does not fit, then what
-// nobody can say; among equals the one that is known to need more.
+// nobody can say; among equals the one that is known to need more. Of phases that need
+// the same since the allocator keeps what another freed, that is the one with more
+// allocated; of those that nobody can tell, one with an open term of its own says why.
 func (j judgement) worse(than judgement) bool {
 	order := map[Value]int{NotRunnable: 0, DoesNotFit: 1, CannotTell: 2, Fits: 3}
-	if order[j.Value] != order[than.Value] {
+	switch {
+	case order[j.Value] != order[than.Value]:
 		return order[j.Value] < order[than.Value]
-	}
-	if j.least != than.least || j.Value != Fits {
+	case j.least != than.least:
 		return j.least > than.least
+	case j.Value != CannotTell && j.Value != Fits:
+		return false // a run dies in the first
+	case j.open != than.open:
+		return j.open
 	}
-	return j.inner > than.inner // the allocator keeps what another phase freed
+	return j.inner > than.inner
 }
 
 func decideRank(a account.Account, rank int, budgets Budgets) judgement {
@@ -147,10 +153,8 @@ func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 	for i, phase := range a.Phases {
 		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), hasOpen(phase)}
 		j.Rank = rank
-		// Of phases that need the same, a run dies in the first; what is open is
-		// open in the last, which holds what came before it.
-		// Of those that nobody can tell, one with an open term of its own says why.
-		if i == 0 || j.worse(answer) || (!answer.worse(j) && j.Value != DoesNotFit && (j.open || !answer.open)) {
+		// What is open is open in the last, which holds what came before it.
+		if i == 0 || j.worse(answer) || (j.open && answer.open && j.Value == answer.Value && j.least == answer.least) {
 			answer = j
 		}
 	}

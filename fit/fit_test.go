@@ -143,6 +143,24 @@ func TestEveryStepCounts(t *testing.T) {
 	}
 }
 
+// Behind the peak the allocator keeps what was freed: the phase that is named is the
+// one that allocates most, and not the last that needs as much.
+func TestPhaseOfThePeakIsNamed(t *testing.T) {
+	at := func(scope account.Scope, n int64) account.Peak {
+		return account.Peak{Figure: account.Exact(n, account.Provenance{Scope: scope})}
+	}
+	a := oneRank(0, account.Exact(gib, account.Provenance{Scope: account.Process}))
+	a.Phases = nil
+	for id, inner := range map[account.PhaseID]int64{account.PhaseBackward: 78 * gib, account.PhaseSave: 40 * gib} {
+		a.Phases = append(a.Phases, account.Phase{ID: id, AtPeak: []account.Share{{Bytes: account.Exact(inner, account.Provenance{})}}, Peaks: []account.Peak{at(account.Process, 79*gib), at(account.Allocated, inner)}})
+	}
+	for _, most := range []int64{78 * gib, 79 * gib} { // nobody can tell, fits
+		if v := Decide(Calculated, []account.Account{a}, Budgets{0: card(most, 80*gib)}); v.Phase != account.PhaseBackward || v.Value == DoesNotFit {
+			t.Errorf("%s in %s", v.Value, v.Phase)
+		}
+	}
+}
+
 // Phases differ in how well they are known: the least is of one and the most of
 // another, and what is left of the card is less than either says by itself.
 func TestHeadroomIsOverAllPhases(t *testing.T) {
