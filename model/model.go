@@ -60,8 +60,11 @@ type Source struct {
 type Quantisation struct {
 	Method string // bitsandbytes, gptq, awq, fp8, compressed-tensors, …
 	Bits   int
-	Group  int      // elements along the input dimension that share a scale; 0 for none
-	Kept   []string // modules that stay in the checkpoint's own format, as written
+	Group  int // elements along the input dimension that share a scale; 0 for none
+	// Ordered says that the inputs of a group stand in an order of their own (desc_act
+	// of GPTQ), and not side by side.
+	Ordered bool
+	Kept    []string // modules that stay in the checkpoint's own format, as written
 }
 
 // Model is what memory depends on.

@@ -236,7 +236,7 @@ func (h *holding) weight(t model.Tensor) modules.Weight {
 	w := modules.Weight{Format: own.Stored, Trained: h.trained && t.Role.Category() == account.CategoryParameter, Copied: h.copied[t.Name]}
 	switch {
 	case h.j.packed(own):
-		w.Format, w.Packed, w.Nested = h.j.compute(), true, h.nested
+		w.Format, w.Packed, w.Nested, w.GPTQ = h.j.compute(), true, h.nested, h.gptqOf(own)
 	case h.j.casts(own):
 		w.Format = dtype.F32
 	}
@@ -259,12 +259,15 @@ func (j *job) packed(t model.Tensor) bool {
 }
 
 // packedOtherwise reports a weight that is packed in another way than the 4 bits
-// of bitsandbytes, which alone have a program.
+// of bitsandbytes and those of GPTQ, which alone have a program.
 func (j *job) packedOtherwise(t model.Tensor) bool {
 	if !j.packed(t) || t.Role.Category() != account.CategoryParameter {
 		return false
 	}
 	q := j.in.Model.Quantised
+	if q != nil && q.Method == gptqMethod {
+		return false // [job.gptqLacks] says of which there is none
+	}
 	return !(q == nil && t.Stored == dtype.U4 && t.Packed == nil || q != nil && q.Method == "bitsandbytes" && q.Bits == 4)
 }
 

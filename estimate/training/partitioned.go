@@ -18,7 +18,9 @@ type partitionedStates struct {
 	buckets  []torch.Tensor       // while backward runs
 	inBucket int64                // elements
 	waiting  []*parameter         // whose gradients are in the bucket, or as large as it
-	kept     torch.Tensor         // gradients of the parameters in the part
+	kept     torch.Tensor         // gradients of the parameters in the part, the sum so far
+	adds     bool                 // an earlier micro-batch of the step made them
+	added    torch.Tensor         // those of the micro-batch that is added
 	covered  int64                // elements of the parameters that lie in the part, the last rank's
 }
 
@@ -46,6 +48,11 @@ func (z *partitionedStates) hold() []*parameter {
 		z.offloadBuffers()
 	}
 	z.masterOf([]*parameter{z.part})
+	if z.stepsAtStart() {
+		gradients := z.born(z.temporaries(), z.part.in(z.formatsOf(z.part).updated.Format))
+		z.statesOf(z.part)
+		z.free(gradients)
+	}
 	return []*parameter{z.part}
 }
 
@@ -72,6 +79,16 @@ func (z *partitionedStates) returnsWide() bool {
 	return err == nil && r.Major == 0 && (r.Minor == 14 && r.Patch > 0 || r.Minor == 15 || r.Minor == 16)
 }
 
+// stepsAtStart reports releases that step once with gradients of zeros before anything
+// has run, so that the moments are there from then on: before 0.13.2
+// (initialize_optimizer_states; https://github.com/deepspeedai/DeepSpeed/pull/5104).
+// Worked number: 143,130,624 parameters have 1,145,044,992 bytes of moments before the
+// first forward pass, and 572,522,496 of gradients in 32 bits beside them for a moment.
+func (z *partitionedStates) stepsAtStart() bool {
+	r, err := modules.ParseRelease(z.Release)
+	return err == nil && z.Release != "" && r.Major == 0 && (r.Minor < 13 || r.Minor == 13 && r.Patch < 2) && !z.offloads(workload.OffloadOptimizer)
+}
+
 // coveredBy is the elements of the parameters of which a part of a run has
 // elements: they are kept whole.
 func coveredBy(list []*parameter, from, to int64) int64 {
@@ -94,6 +111,7 @@ func (z *partitionedStates) backwardBegins() {
 	if z.part == nil || z.ops == nil {
 		return
 	}
+	z.adds = z.kept.Defined()
 	z.buckets = append(z.buckets, z.machine.Bucket("ipg_bucket", z.gradientFormat(), z.ReduceBucket))
 	if *z.Overlap {
 		z.buckets = append(z.buckets, z.machine.Bucket("ipg_bucket", z.gradientFormat(), z.ReduceBucket))
@@ -125,20 +143,34 @@ func (z *partitionedStates) add(p *parameter) {
 
 // reduce empties the bucket. What lies in the rank's part is copied out of it, to
 // a buffer that is made for all of it at the first time: for the last rank that is
-// early in backward, and it is the last rank that is followed.
+// early in backward, and it is the last rank that is followed. Each micro-batch has a
+// buffer of its own, which is added to that of the first
+// (independent_gradient_partition_epilogue). Worked number: 143,130,624 parameters of
+// one rank in 16 bits are 286,261,248 bytes, and as many again from the second
+// micro-batch on, until its backward pass ends.
 func (z *partitionedStates) reduce() {
 	if len(z.waiting) == 0 {
 		return
 	}
 	z.average()
-	if !z.kept.Defined() && !z.offloads(workload.OffloadOptimizer) {
-		z.kept = z.machine.Bucket("grads_in_partition", z.gradientFormat(), z.covered)
-		z.machine.AsGradients(z.kept)
-	}
+	z.keep()
 	for _, p := range z.waiting {
 		z.machine.ZeroGrad(p.tensor, true)
 	}
 	z.waiting, z.inBucket = z.waiting[:0], 0
+}
+
+// keep makes the buffer of a micro-batch.
+func (z *partitionedStates) keep() {
+	into := &z.kept
+	if z.adds {
+		into = &z.added
+	}
+	if into.Defined() || z.offloads(workload.OffloadOptimizer) {
+		return
+	}
+	*into = z.machine.Bucket("grads_in_partition", z.gradientFormat(), z.covered)
+	z.machine.AsGradients(*into)
 }
 
 // average reduces the bucket. Its slices for one rank after another are copied
@@ -179,6 +211,8 @@ func (z *partitionedStates) backwardEnds() {
 	z.reduce()
 	z.machine.Drop(z.buckets...)
 	z.buckets = z.buckets[:0]
+	z.machine.Drop(z.added)
+	z.added = torch.Tensor{}
 }
 
 // step brings the part's gradients together, then to the format of the master
@@ -227,7 +261,7 @@ func (d *divided) stepPart(p *parameter, from dtype.Format, first bool, read fun
 		flat = cast
 	}
 	read()
-	if first {
+	if first && len(p.states) == 0 {
 		d.statesOf(p)
 	}
 	d.free(flat)

@@ -62,12 +62,12 @@ type sharing struct {
 }
 
 // sharing is nil where one rank holds everything, unless parts of it lie in main
-// memory, where that software has its buffers too. Ranks of context parallelism
-// work on the same parameters, and divide the states too.
+// memory or DeepSpeed steps them, which have their buffers on one rank too. Ranks of
+// context parallelism work on the same parameters, and divide the states too.
 func (j *job) sharing() *sharing {
 	mesh := j.in.Plan.Mesh
 	ranks := int64(max(1, mesh.DataParallel)) * int64(max(1, mesh.ContextParallel))
-	if ranks < 2 && (j.train.Sharding == nil || len(j.train.Sharding.Offload) == 0) || !j.trains() {
+	if declared := j.train.Sharding; ranks < 2 && (declared == nil || len(declared.Offload) == 0 && declared.Kind != workload.ZeRO1 && declared.Kind != workload.ZeRO2) || !j.trains() {
 		return nil
 	}
 	s := &sharing{Sharding: workload.Sharding{Kind: workload.DDP}, ranks: ranks, replicas: 1}

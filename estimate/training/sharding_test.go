@@ -192,6 +192,35 @@ func TestOffloadedPartReturnsWide(t *testing.T) {
 	}
 }
 
+// DeepSpeed's second stage has its master copy and buckets on one rank too. Releases before
+// 0.13.2 make the moments before anything has run, and from the second micro-batch on
+// gradients stand beside the sum of those before until backward ends.
+func TestDeepSpeedOnOneRank(t *testing.T) {
+	m := llama(t)
+	for release, early := range map[string]bool{"0.12": true, "0.13.1": true, "0.13.2": false, "": false} {
+		w := sharded(t, mixed, workload.Sharding{Kind: workload.ZeRO2, Release: release}, 1)
+		w.Training.Accumulation = 2
+		a := accountOf(t, m, w)
+		load := phase(t, a, account.PhaseModelLoad, 0)
+		moments := int64(0)
+		if early {
+			moments = 8 * parameters
+		}
+		if got := load.End.Requested.Low() - bytesOf(a, load, account.TermWeights) - bytesOf(a, load, account.TermMasterCopy); got < moments || got > moments+1<<22 {
+			t.Errorf("%q: beside weights and master copy stand %d bytes after loading, want moments of %d", release, got, moments)
+		}
+		var kept []int64
+		for _, p := range a.Phases {
+			if p.ID == account.PhaseBackward && p.Step == 2 {
+				kept = append(kept, bytesOf(a, p, account.TermGradients))
+			}
+		}
+		if len(kept) != 2 || kept[1]-kept[0] < 2*parameters {
+			t.Errorf("%q: at the peaks of backward stand %d bytes of gradients", release, kept)
+		}
+	}
+}
+
 // Parameters of 32 bits that are gathered in bfloat16, as torchtitan trains: the
 // parts stay wide.
 func TestGatheredInAnotherFormat(t *testing.T) {

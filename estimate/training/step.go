@@ -298,6 +298,8 @@ func (j *job) why() string {
 		return "the modules of " + j.whose() + " are not those of transformers " + strconv.Itoa(programsOf) + ", which alone have programs"
 	case slices.ContainsFunc(j.in.Model.Tensors, j.packedOtherwise):
 		return "the operators of weights that are packed in this way are not modelled"
+	case j.gptqLacks() != "":
+		return j.gptqLacks()
 	case j.train.InBackward && j.in.Plan.Mesh.Ranks() > 1:
 		return "a step inside backward is not modelled beside the operators of several ranks"
 	case j.train.InBackward && j.train.Accumulation > 1:

@@ -41,6 +41,9 @@ func (m *Machine) Autocast(f dtype.Format, run func()) {
 	}
 }
 
+// Autocasts reports that autocast is on.
+func (m *Machine) Autocasts() bool { return m.casts.format != dtype.Unknown }
+
 // Lowered is the format in which products of a tensor are computed: that of
 // autocast where it is on, else the tensor's own.
 func (m *Machine) Lowered(t Tensor) dtype.Format {

@@ -162,7 +162,8 @@ func (b *builder) square(q section, key string) (sides [2]int64, is bool) {
 func (b *builder) finishScheme(sch *scheme) *scheme {
 	q := &model.Quantisation{Method: sch.method, Kept: sch.kept}
 	if len(sch.rules) > 0 {
-		q.Bits, q.Group = int(sch.rules[0].packing.bits), int(sch.rules[0].packing.group)
+		p := sch.rules[0].packing
+		q.Bits, q.Group, q.Ordered = int(p.bits), int(p.group), p.form == gptqWords && p.ordered && p.group > 0
 	}
 	b.model.Quantised = q
 	return sch
@@ -196,7 +197,7 @@ func (b *builder) bitsandbytes(q section) *scheme {
 // gives every packed layer a bias, of zeros where the layer had none
 // (auto_gptq/modeling/_utils.py, make_quant).
 func (b *builder) gptq(q section) *scheme {
-	p := b.words(q, packing{form: gptqWords, bits: 4, scale: dtype.F16,
+	p := b.words(q, packing{form: gptqWords, bits: 4, scale: dtype.F16, ordered: q.is("desc_act"),
 		forceBias: slices.Contains(q.object.keys, "model_file_base_name")}, "bits", "group_size")
 	return &scheme{method: "gptq", inLayers: true, keepHead: !q.is("lm_head"), kept: q.texts("modules_to_not_convert"), rules: []rule{{packing: p}}}
 }

@@ -126,6 +126,9 @@ func (n *Net) adapted(l linear, x torch.Tensor) torch.Tensor {
 	if n.o.Software == Torchtune {
 		return n.torchtuneAdapted(l, x)
 	}
+	if l.gptq != nil {
+		return n.gptqAdapted(l, x)
+	}
 	m, a := n.m, l.adapter
 	f := m.Module(l.name, &x)
 	result := f.Let(n.base(l, x))

@@ -45,6 +45,8 @@ func (n *Net) base(l linear, x torch.Tensor) torch.Tensor {
 func (n *Net) product(f *torch.Frame, l linear, x torch.Tensor) torch.Tensor {
 	m := n.m
 	switch {
+	case l.gptq != nil:
+		return n.gptqProduct(l.gptq, x, l.bias)
 	case l.packed != nil && n.o.Software == LitGPT:
 		return m.Linear4Bit(x, *l.packed, l.bias) // in the input's format
 	case l.packed != nil:

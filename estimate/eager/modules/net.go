@@ -41,6 +41,8 @@ type Weight struct {
 	// Packed says that it is kept in 4 bits and unpacked to Format for every use;
 	// Nested that its scales are packed too.
 	Packed, Nested bool
+	// GPTQ says that it is packed as GPTQ packs, in place of that; nil where it is not.
+	GPTQ *GPTQ
 	// Absent says that its bytes come and go with the part that it belongs to.
 	Absent bool
 }

@@ -19,7 +19,7 @@ func (n *Net) qwen() bool { return n.o.Software == Transformers && n.model.Type 
 // returned 32 bits wide (convert_outputs_to_fp32).
 func (n *Net) qwenLM(b Batch) (logits, loss torch.Tensor) {
 	logits, loss = n.qwenLogits(b)
-	if m := n.m; m.Lowered(logits) != dtype.F32 {
+	if m := n.m; m.Autocasts() {
 		logits = m.AsLogits(m.To(logits, dtype.F32))
 	}
 	return logits, loss

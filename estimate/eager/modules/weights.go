@@ -219,10 +219,14 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 			n.parameters[i].Part = partOf(t)
 		}
 	}()
-	if w.Packed {
+	switch {
+	case w.GPTQ != nil:
+		l.gptq = n.gptq(*w.GPTQ, w.Format)
+		n.packed4 = append(n.packed4, Parameter{Tensor: l.gptq.words, Of: of, Part: partOf(t)})
+	case w.Packed:
 		l.packed = n.packed(t, w, n.asLinear(t, shape))
 		n.packed4 = append(n.packed4, Parameter{Tensor: l.packed.Weight, Of: of, Part: partOf(t)})
-	} else {
+	default:
 		l.weight = n.weight(w, w.Trained && !w.Copied, shape)
 		n.parameters = append(n.parameters, Parameter{Tensor: l.weight, Of: of, Trained: w.Trained && !w.Copied})
 	}
@@ -286,9 +290,9 @@ func (n *Net) asLinear(t model.Tensor, shape []int64) []int64 {
 // tied is a module that shares another's weight: what stands beside the other is
 // not its own, and a trained copy of it leaves the other as it was.
 func (n *Net) tied(t model.Tensor, other linear, of int) linear {
-	l := linear{weight: other.own, own: other.own, packed: other.packed}
+	l := linear{weight: other.own, own: other.own, packed: other.packed, gptq: other.gptq}
 	if w := n.held(t); w.Copied {
-		l.weight, l.packed = n.copied(w, t.Shape, of), nil
+		l.weight, l.packed, l.gptq = n.copied(w, t.Shape, of), nil, nil
 	}
 	if n.o.Adapter != nil && n.why == "" {
 		if _, ok := n.o.Adapter(t); ok {
@@ -333,6 +337,7 @@ type linear struct {
 	weight, bias torch.Tensor
 	own          torch.Tensor // the weight itself, where weight is a trained copy of it
 	packed       *torch.Packed
+	gptq         *gptqLinear
 	adapter      *lowRank
 	turned       *turned
 	prompt       *prompt
