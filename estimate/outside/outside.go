@@ -113,6 +113,20 @@ func Replicas(arch string, link Link) account.Figure {
 	return CommunicatorsOver(arch, link, workload.Mesh{TensorParallel: 2}, false)
 }
 
+// Alone is the communicator of one rank, for software that makes one: it connects to
+// nobody, and holds no more than that of two ranks.
+func Alone(arch string) account.Figure {
+	p := provenance(CommunicationFormula, startups, account.Process)
+	switch {
+	case arch == "Ampere":
+		p.Source = channels
+		return account.Between(0, two, p)
+	case bounded(arch, PCIe):
+		return account.Between(0, together, p)
+	}
+	return account.Unknown(fmt.Sprintf("what a communicator holds was not measured on %s", arch), p)
+}
+
 // bounded reports a link that is no faster than the switches of H100.
 func bounded(arch string, link Link) bool {
 	switch arch {
@@ -128,6 +142,8 @@ const (
 	exchange = 4_340_000_000
 	// together is the most that a communicator for all-reduce held on H100.
 	together = (154 + 197) * gib100
+	// two is what a communicator of two ranks held on A100 over NVLink.
+	two = 544_000_000
 )
 
 // collective is a communicator for all-reduce. On H100 start-ups held 1.00 to
@@ -141,7 +157,7 @@ func collective(arch string, link Link, p account.Provenance) account.Figure {
 	case arch == "Hopper" && link == NVLink:
 		return account.Between(100*gib100, together, p)
 	case arch == "Ampere" && link == NVLink:
-		return account.Between(544_000_000, together, p)
+		return account.Between(two, together, p)
 	}
 	return account.Between(0, together, p)
 }

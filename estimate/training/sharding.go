@@ -118,11 +118,15 @@ func (s *sharing) unshared() string {
 	return ""
 }
 
-// talks is the communicators of a job.
+// talks is the communicators of a job. DeepSpeed broadcasts the parameters on one rank
+// too (_broadcast_model of
+// https://github.com/deepspeedai/DeepSpeed/blob/v0.12.6/deepspeed/runtime/engine.py).
 func (j *job) talks() account.Figure {
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Process}
 	mesh := j.in.Plan.Mesh
 	switch {
+	case mesh.Ranks() <= 1 && j.deepSpeed():
+		return outside.Alone(j.in.Memory.Arch)
 	case mesh.Ranks() <= 1:
 		return account.Zero("one rank has nobody to talk to", p)
 	case mesh.DataParallel != mesh.Ranks():

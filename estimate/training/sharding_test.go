@@ -209,6 +209,9 @@ func TestDeepSpeedOnOneRank(t *testing.T) {
 		if got := load.End.Requested.Low() - bytesOf(a, load, account.TermWeights) - bytesOf(a, load, account.TermMasterCopy); got < moments || got > moments+1<<22 {
 			t.Errorf("%q: beside weights and master copy stand %d bytes after loading, want moments of %d", release, got, moments)
 		}
+		if f := held(a, load, account.TermCommunication); f.Low() != 0 || !f.Known() || f.Status() == account.StatusZero {
+			t.Errorf("%q: its communicator is %+v", release, f)
+		}
 		var kept []int64
 		for _, p := range a.Phases {
 			if p.ID == account.PhaseBackward && p.Step == 2 {
