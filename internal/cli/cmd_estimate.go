@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"floodmark"
+	"floodmark/internal/launch"
 	"floodmark/internal/recipe"
 	"floodmark/record"
 	"floodmark/workload"
@@ -122,7 +123,10 @@ func (s *session) estimate(cmd *cobra.Command, o *estimateOptions, args []string
 	args, words, launched := behindDash(cmd, args)
 	trains := launched && recipe.Starts(words)
 	if launched && (len(o.share) > 0 || len(args) > 0 && !trains) {
-		return nil, &usageError{err: errors.New("a command behind -- is the whole of what is estimated: it goes with no model and no --share")}
+		if _, err := askedBy(launch.Parse(words)); err != nil && o.share == "" {
+			return nil, err
+		}
+		return nil, &usageError{err: errors.New("the command of a server behind -- is the whole of what is estimated: it goes with no model and no --share")}
 	}
 	if len(args) == 0 && (launched || len(o.configs) > 0) {
 		args = []string{""}

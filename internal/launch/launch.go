@@ -24,7 +24,7 @@ type Error struct{ Msg, Hint string }
 // Error is the message.
 func (e *Error) Error() string { return e.Msg }
 
-const hint = "give the whole command: vllm serve MODEL …, python -m vllm.entrypoints.openai.api_server --model MODEL …, docker run … vllm/vllm-openai:v0.19.0 --model MODEL …, or llama-server -m FILE …"
+const hint = "give the whole command: vllm serve MODEL …, python -m vllm.entrypoints.openai.api_server --model MODEL …, docker run … vllm/vllm-openai:v0.19.0 --model MODEL …, or llama-server -m FILE …; of training: MODEL -- torchrun … train.py …, accelerate launch …, deepspeed …, tune run …, or llamafactory-cli train X.yaml, without bash or srun before it"
 
 // mostWords bounds a command line.
 const mostWords = 4096
