@@ -20,6 +20,7 @@ const (
 	keptFormula      = "training.kept_predictions"
 	logitsFormula    = "training.logits"
 	copyFormula      = "training.copy"
+	revertFormula    = "training.reverted"
 	mergeFormula     = "training.merge"
 	resumeFormula    = "training.resume"
 	operatorFormula  = "training.operators"
@@ -99,6 +100,8 @@ func rules() []account.Formula {
 			Source: "https://github.com/THUDM/slime/issues/2253", Worked: "11,600 × 248,320 × 4 = 11,522,048,000 bytes; 1,024 of them 1,017,118,720"},
 		{ID: copyFormula, Short: "parameters × format of the copy", Rule: "Σ parameters: elements × bytes of the copy's format",
 			Source: "https://docs.pytorch.org/docs/stable/distributed.checkpoint.html", Worked: "6,738,415,616 × 4 = 26,953,662,464 bytes"},
+		{ID: revertFormula, Short: "gate and up of routed experts, cut apart", Rule: "Σ tensors that the class holds in another form than the files, which are all copied before the first is written: gate and up of routed experts, which a class of transformers 5 holds in one",
+			Source: "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/core_model_loading.py", Worked: "32 layers × 8 experts × 2 × 14,336 × 4,096 × 2 bytes = 60,129,542,144"},
 		{ID: mergeFormula, Short: "one module: product, its scaled copy", Rule: "one module at a time: out × in in the adapter's format, twice; the unpacked weight and the sum where it is packed",
 			Source: peft + "tuners/lora/layer.py", Worked: "[14336, 4096] in 32 bits is 234,881,024 bytes, twice"},
 		{ID: resumeFormula, Short: "what a checkpoint holds, while it is taken over", Rule: "weights that are read onto the device, once more; states are kept as they are read, and are a copy more before PyTorch 2.1, up to one where their format changes",

@@ -13,7 +13,7 @@ import (
 
 // save is a checkpoint: tensors go to main memory one by one (safetensors'
 // save_file, torch.save), each rank's parts by itself, unless a full copy is
-// gathered first.
+// gathered first, or what is held in another form than the files is made anew ([job.revert]).
 func (j *job) save() {
 	j.span(account.PhaseSave, 0, func() {
 		p := requested(copyFormula)
@@ -22,6 +22,7 @@ func (j *job) save() {
 		switch {
 		case s == nil || s.Copy == dtype.Unknown || s.On == workload.InParts:
 			j.here(term, account.Zero("tensors go to main memory one by one", p))
+			j.revert()
 		case !j.gathers():
 			j.copied(term, s)
 		default:
@@ -53,6 +54,7 @@ func (j *job) copied(term uint32, s *workload.Save) {
 		}
 		copies = append(copies, n)
 	}
+	j.revert()
 	j.free(copies...)
 }
 
@@ -97,6 +99,7 @@ func (j *job) gathered(term uint32, s *workload.Save) {
 		slices.Reverse(unit)
 		j.free(unit...)
 	}
+	j.revert()
 	j.free(copies...)
 	if s.States && j.train.Tuning == nil {
 		j.statesGathered(term, byUnit, keeps && onHost)
