@@ -154,3 +154,62 @@ func (p *plan) resumes(t *workload.Train) {
 		t.Resume = workload.ResumeOnHost
 	}
 }
+
+// validates is evaluation by a loop of the software's own: forward passes without
+// gradients, between steps. Parameters and states are there as in a step, and a forward
+// pass of no more positions holds what one of a step does at most, for nothing is kept
+// for backward; so no phase of it can be the highest. Of more positions that is not so.
+func (p *plan) validates(where, source string, batch, context int64) {
+	micro, length := p.number("micro_batch"), p.number("context")
+	if batch > micro || context > length && length > 0 {
+		p.open(where, fmt.Sprintf("validation of %d sequences of %d positions, more than a step has, is not modelled", batch, context))
+		return
+	}
+	p.derive("evaluation", "no more than a step", where+": forward passes of no more positions, of which nothing is kept ("+source+")")
+}
+
+// torchtuneValidates: batches are those of the steps where nobody says otherwise.
+func (p *plan) torchtuneValidates() {
+	if p.share("eval_every") > 0 {
+		p.otherwise("eval_batch", p.number("micro_batch"), "default of torchtune: the batch of the steps")
+		p.validates(p.where("eval_every"), "recipes/full_finetune_single_device.py, validate", p.number("eval_batch"), p.number("context"))
+	}
+	p.savesUnseen("torchtune", "each epoch ends with a checkpoint")
+}
+
+// titanValidates: validation has sizes of its own (config/job_config.py, Validation).
+func (p *plan) titanValidates() {
+	if p.yes("do_eval") {
+		const by = "default of torchtitan's validation"
+		p.otherwise("eval_batch", int64(8), by)
+		p.otherwise("eval_context", int64(2048), by)
+		p.validates(p.where("do_eval"), "components/validate.py", p.number("eval_batch"), p.number("eval_context"))
+	}
+	if p.yes("checkpoints") {
+		p.savesUnseen("torchtitan", p.where("checkpoints"))
+	}
+}
+
+// megatronValidates: it evaluates unless --eval-iters is 0, by the schedule of the steps
+// with forward_only and their micro-batches (training/training.py, evaluate).
+func (p *plan) megatronValidates() {
+	if !p.said("eval_iterations") || p.share("eval_iterations") > 0 {
+		where := "default of Megatron-LM: --eval-iters 100"
+		if p.said("eval_iterations") {
+			where = p.where("eval_iterations")
+		}
+		batch := p.number("micro_batch")
+		if p.said("eval_batch") {
+			batch = p.number("eval_batch")
+		}
+		p.validates(where, "training/training.py, evaluate", batch, p.number("context"))
+	}
+	if p.said("checkpoint_folder") {
+		p.savesUnseen("Megatron-LM", p.where("checkpoint_folder"))
+	}
+}
+
+// savesUnseen says that checkpoints are written of which no phase is estimated.
+func (p *plan) savesUnseen(software, where string) {
+	p.warn("saving_not_estimated", fmt.Sprintf("what %s takes while it writes a checkpoint (%s) is not estimated: the verdict is about the steps", software, where))
+}

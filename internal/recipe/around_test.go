@@ -1,9 +1,11 @@
 package recipe
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/workload"
 )
@@ -216,6 +218,75 @@ func TestTargetsOf(t *testing.T) {
 		tuning := r.Workload.Training.Tuning
 		if got := strings.Join(tuning.Targets, " "); got != c.targets || (err != nil) != (c.targets == "") || tuning.Rank != 16 {
 			t.Errorf("%s, %s: %q of rank %d, %v", c.command, c.modelType, got, tuning.Rank, err)
+		}
+	}
+}
+
+// Validation by a loop of the software's own is no more than a step where it has no more
+// positions, and named otherwise; what writes checkpoints unseen is said.
+func TestValidates(t *testing.T) {
+	const tune = "model: {_component_: torchtune.models.llama3_2.llama3_2_1b}\ntokenizer: {max_seq_len: 512}\noptimizer: {_component_: torch.optim.AdamW}\nbatch_size: 2\n"
+	const titan = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\nseq_len = 2048\n"
+	const megatron = "python pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 2 --vocab-size 512 --bf16"
+	files := published(map[string]string{
+		"tune.yaml": tune, "same.yaml": tune + "run_val_every_n_steps: 10\n", "more.yaml": tune + "run_val_every_n_steps: 10\nbatch_size_val: 4\n", "off.yaml": tune + "run_val_every_n_steps: null\n",
+		"titan.toml": titan, "valid.toml": titan + "[validation]\nenable = true\n[checkpoint]\nenable = true\n",
+		"long.toml": titan + "[validation]\nenable = true\nseq_len = 4096\n",
+	})
+	for _, c := range []struct {
+		files, command  string
+		said, open, not bool // that it is no more than a step; that it is more; that saving is not estimated
+	}{
+		{files: "tune.yaml", not: true},
+		{files: "same.yaml", said: true, not: true},
+		{files: "more.yaml", open: true, not: true},
+		{files: "off.yaml", not: true},
+		{files: "titan.toml"},
+		{files: "valid.toml", said: true, not: true},
+		{files: "long.toml", open: true},
+		{command: megatron, said: true},
+		{command: megatron + " --eval-iters 0"},
+		{command: megatron + " --eval-interval 100 --eval-iters 10 --save out", said: true, not: true},
+		{command: megatron + " --eval-micro-batch-size 4", open: true},
+	} {
+		read := func() (*Recipe, error) {
+			if c.command != "" {
+				return Parse(strings.Fields(c.command), files)
+			}
+			return Read([]string{c.files}, files)
+		}
+		r, err := read()
+		if err != nil {
+			t.Errorf("%s%s: %v", c.files, c.command, err)
+			continue
+		}
+		said := slices.ContainsFunc(r.Declared, func(d workload.Declaration) bool { return d.Field == "evaluation" })
+		open := slices.ContainsFunc(r.Workload.Open, func(s string) bool { return strings.Contains(s, "more than a step has") })
+		not := slices.ContainsFunc(r.Warnings, func(w account.Warning) bool { return w.Code == "saving_not_estimated" })
+		if said != c.said || open != c.open || not != c.not {
+			t.Errorf("%s%s: said %t, open %t, not estimated %t: %v", c.files, c.command, said, open, not, r.Workload.Open)
+		}
+	}
+}
+
+// A file alone says no number of processes: of software whose program starts one for each
+// device nothing is decided over one.
+func TestFilesAlone(t *testing.T) {
+	files := published(around())
+	for _, c := range []struct {
+		files string
+		open  bool
+	}{
+		{"factory.yaml", true}, {"evals.yaml", true}, {"trl_sft.yaml", false},
+		{"factory.yaml one.yaml", false}, {"evals.yaml one.yaml", false},
+	} {
+		r, err := Read(strings.Fields(c.files), files)
+		if err != nil {
+			t.Errorf("%s: %v", c.files, err)
+			continue
+		}
+		if open := slices.ContainsFunc(r.Assumed, func(a Assumption) bool { return a.Flag == "data-parallel" }); open != c.open {
+			t.Errorf("%s: assumed %v, want one of processes: %t", c.files, r.Assumed, c.open)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func (p *plan) megatron() {
 	if p.text("fp8") != "" {
 		p.workload.Features = append(p.workload.Features, workload.FP8Compute)
 	}
+	p.megatronValidates()
 	t.Megatron = p.megatronSettings()
 	if p.builds == "" {
 		p.recipe.Config = p.megatronConfig()

@@ -73,6 +73,7 @@ func Read(names []string, files Files) (*Recipe, error) {
 			return nil, err
 		}
 	}
+	p.alone()
 	return p.finish()
 }
 

@@ -20,6 +20,24 @@ func (p *plan) world() int64 {
 	return 0
 }
 
+// alone is files without the command that starts them: the programs of some softwares
+// start a process for each device by themselves, so that a file of theirs that says no
+// number means as many as there are (LLaMA-Factory's launcher with torchrun; axolotl and
+// TRL with accelerate launch).
+func (p *plan) alone() {
+	if p.text("sharding") == "no" { // of accelerate: one process
+		return
+	}
+	switch p.methodByKeys(); {
+	case p.software == "llamafactory":
+		p.every = "llamafactory-cli train"
+	case p.software == "axolotl":
+		p.every = "axolotl train"
+	case p.software == "transformers" && p.method != "":
+		p.every = "trl " + p.method
+	}
+}
+
 // lays divides the processes over the kinds of parallelism: what tensor, pipeline
 // and context parallelism leave is data-parallel.
 func (p *plan) lays() {

@@ -40,6 +40,7 @@ func (p *plan) torchtitan() {
 	}
 	p.groups(t.Sharding)
 	p.titanPipeline(t)
+	p.titanValidates()
 }
 
 func (p *plan) titanModel() {

@@ -56,6 +56,7 @@ func (p *plan) torchtune() {
 		p.plain(format, p.where("weights_format")+": all that torchtune trains is in it")
 	}
 	t.Packed = p.yes("packing")
+	p.torchtuneValidates()
 	p.torchtuneLoss(t, format)
 	p.recipe.Ranks = torchtuneRanks
 }
