@@ -14,8 +14,12 @@ import (
 type Sharding struct {
 	Kind ShardingKind
 	// Group is how many ranks share one copy: fewer than the data-parallel ranks
-	// where groups of them replicate each other (HSDP, MiCS, hpZ); 0 for all.
+	// where groups of them replicate each other (HSDP, MiCS); 0 for all.
 	Group int64
+	// Secondary is how many ranks share the second copy of the parameters that
+	// DeepSpeed's third stage keeps from forward to backward beside the part of all
+	// ranks (zero_hpz_partition_size of ZeRO++); 0 and 1 for no such copy.
+	Secondary int64
 	// ReduceFormat is the format in which gradients are reduced; Unknown for the
 	// software's default.
 	ReduceFormat dtype.Format
@@ -92,6 +96,9 @@ func (s *Sharding) Check() error {
 	if s.ReshardsOver > 0 && (s.Kind != FSDP2 || s.KeepsGathered) {
 		return fmt.Errorf("is %s, and parts over fewer ranks (reshards_over) are what fsdp2 keeps after forward, where it does not keep all (keeps_gathered)", s.Kind)
 	}
+	if s.Secondary > 1 && s.Kind != ZeRO3 {
+		return fmt.Errorf("is %s, and a second copy of the parameters over fewer ranks (secondary) is what zero3 keeps", s.Kind)
+	}
 	switch s.Kind {
 	case DDP:
 		if has(OffloadOptimizer) || has(OffloadParameters) {
@@ -137,6 +144,7 @@ type Recompute struct {
 type shardingYAML struct {
 	Kind          string   `yaml:"kind"`
 	Group         whole    `yaml:"group"`
+	Secondary     whole    `yaml:"secondary"`
 	ReduceFormat  string   `yaml:"reduce_format"`
 	BucketBytes   string   `yaml:"bucket_bytes"`
 	ReduceBucket  whole    `yaml:"reduce_bucket"`
@@ -167,7 +175,7 @@ type recomputeYAML struct {
 func (c *checker) sharding(d shardingYAML) *Sharding {
 	const field = "training.sharding."
 	s := &Sharding{
-		Group: c.atLeast(field+"group", d.Group, 0), ReduceFormat: c.format(field+"reduce_format", d.ReduceFormat),
+		Group: c.atLeast(field+"group", d.Group, 0), Secondary: c.atLeast(field+"secondary", d.Secondary, 0), ReduceFormat: c.format(field+"reduce_format", d.ReduceFormat),
 		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, 0), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, 0),
 		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap, ReshardsOver: c.atLeast(field+"reshards_over", d.ReshardsOver, 0),
 		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, 0), Persistence: c.atLeast(field+"persistence", d.Persistence, 0),

@@ -25,10 +25,11 @@ type partitionedParameters struct {
 	bucket    torch.Tensor
 	waiting   []*piece
 	inBucket  int64
-	order     []use // of one forward and backward pass
-	next      int   // the place in it
-	traced    bool  // the first pass has shown the order
-	last      int   // the last layer
+	order     []use                   // of one forward and backward pass
+	next      int                     // the place in it
+	second    map[*piece]torch.Tensor // parts of the second copy that are there
+	traced    bool                    // the first pass has shown the order
+	last      int                     // the last layer
 }
 
 // use is one use of the parameters of a segment, in forward or in backward.
@@ -67,6 +68,7 @@ func (z *partitionedParameters) hold() []*parameter {
 	} else {
 		z.born(z.all[0].term, total)
 	}
+	z.keepSecond()
 	for _, n := range subgroups(elements, subgroupElements) {
 		p := newParameter("partition", z.all[0].role, []int64{n}, z.trainedFormat(), z.all[0].term)
 		p.trained = true
@@ -251,26 +253,31 @@ func (z *partitionedParameters) live() int64 {
 // fetch gathers parameters: several at once come into one buffer, and each is put
 // together from it.
 func (z *partitionedParameters) fetch(list []*piece) {
-	var missing []torch.Tensor
-	var parts int64
-	for _, p := range list {
-		if !z.machine.Filled(p.tensor) {
-			missing, parts = append(missing, p.tensor), parts+partitioned(p.elements, z.ranks)
+	for _, from := range []struct {
+		second bool
+		ranks  int64
+	}{{true, z.Secondary}, {false, z.ranks}} {
+		var missing []torch.Tensor
+		var whole int64
+		for _, p := range list {
+			if !z.machine.Filled(p.tensor) && z.hasSecond(p) == from.second {
+				missing, whole = append(missing, p.tensor), whole+partitioned(p.elements, z.ranks)*z.ranks
+			}
+		}
+		if len(missing) > 0 {
+			z.machine.On("all_gather", func() { z.gather(missing, whole, from.ranks) })
 		}
 	}
-	if len(missing) == 0 {
-		return
-	}
-	z.machine.On("all_gather", func() { z.gather(missing, parts) })
 }
 
-func (z *partitionedParameters) gather(missing []torch.Tensor, parts int64) {
+// gather joins the parts that so many ranks have.
+func (z *partitionedParameters) gather(missing []torch.Tensor, whole, ranks int64) {
 	var own, flat torch.Tensor
 	if z.offloads(workload.OffloadParameters) {
-		own = z.machine.Gathering(missing[0].Dtype(), parts)
+		own = z.machine.Gathering(missing[0].Dtype(), whole/ranks)
 	}
 	if len(missing) > 1 {
-		flat = z.machine.Gathering(missing[0].Dtype(), parts*z.ranks)
+		flat = z.machine.Gathering(missing[0].Dtype(), whole)
 	}
 	z.machine.Fill(missing...)
 	z.machine.Drop(flat, own)
@@ -294,7 +301,7 @@ func (z *partitionedParameters) release(segment int) {
 		passed += u.times * z.size(u.segment)
 	}
 	for _, p := range z.of(segment) {
-		z.machine.Vacate(p.tensor)
+		z.vacate(p)
 	}
 }
 
@@ -338,7 +345,7 @@ func (z *partitionedParameters) backwardEnds() {
 	z.reduce()
 	for _, p := range z.all {
 		if p.tensor.Defined() && !z.stays(p) {
-			z.machine.Vacate(p.tensor)
+			z.vacate(p)
 		}
 	}
 	z.traced, z.next = true, 0
@@ -350,10 +357,12 @@ func (z *partitionedParameters) step(list []*parameter, first bool) bool {
 		if first {
 			z.statesAway(list)
 		}
+		z.dropSecond()
 		return true
 	}
 	for _, p := range z.groups {
 		z.stepPart(p, z.trainedFormat(), first, func() {})
 	}
+	z.dropSecond()
 	return true
 }

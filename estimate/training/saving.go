@@ -77,6 +77,10 @@ func (p *parameter) savedIn(f dtype.Format) dtype.Format {
 func (j *job) gathered(term uint32, s *workload.Save) {
 	keeps := s.On != workload.OnRankZero || j.first()
 	onHost := s.Offload || j.sharing().Kind == workload.ZeRO3
+	if z, is := j.division.(*partitionedParameters); is {
+		z.cut(z.all...) // each is divided again when it was gathered
+		defer z.dropSecond()
+	}
 	byUnit := map[int][]*parameter{}
 	for _, p := range j.held {
 		if p.role.Category() == account.CategoryParameter {

@@ -78,6 +78,9 @@ func (j *job) sharing() *sharing {
 		s.ranks = min(s.Group, ranks)
 		s.replicas = ranks / s.ranks
 	}
+	if s.Secondary = min(s.Secondary, s.ranks); s.Secondary < 2 || s.ranks%s.Secondary != 0 {
+		s.Secondary = 0
+	}
 	s.defaults()
 	return s
 }
@@ -133,10 +136,10 @@ func (j *job) talks() account.Figure {
 		return account.Unknown("communicators of tensors, stages, experts and contexts are not modelled by this engine", p)
 	}
 	one := outside.Replicas(j.in.Memory.Arch, outside.LinkOf(j.in.Memory.Arch, j.in.Memory.Name))
-	if s := j.sharing(); s == nil || s.replicas < 2 {
+	if s := j.sharing(); s == nil || s.replicas < 2 && s.Secondary == 0 {
 		return one
 	}
-	// Those who share a copy have one, and those who have the same part of it another,
+	// Those who share a second copy have a communicator beside that of all. Those who share a copy have one, and those who have the same part of it another,
 	// which no faster link joins.
 	if high, known := one.High(); known {
 		return account.Sum(one.Provenance, one, account.Between(0, high, one.Provenance))

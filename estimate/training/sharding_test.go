@@ -118,6 +118,63 @@ func TestFullyShardedGathers(t *testing.T) {
 	}
 }
 
+// Beside the part of all ranks, the third stage keeps a part of a second copy over
+// groups of ranks: from when it divides the parameters until the step ends, and from
+// when forward releases them in the steps behind it. Nothing else changes.
+func TestSecondCopyOfParameters(t *testing.T) {
+	m := llama(t)
+	at := func(second int64, offload []workload.OffloadedState, id account.PhaseID, n int) (weights, others, host int64) {
+		a := accountOf(t, m, sharded(t, mixed, workload.Sharding{Kind: workload.ZeRO3, Secondary: second, Offload: offload}, 16))
+		p := phase(t, a, id, n)
+		for _, term := range []account.TermID{account.TermMasterCopy, account.TermOptimizerState, account.TermGradients} {
+			others += bytesOf(a, p, term)
+		}
+		if len(offload) > 0 {
+			a.Ranks = a.Ranks[:1]
+			need, _ := fit.HostNeed([]account.Account{a}, p.ID)
+			host = need.Low()
+		}
+		return bytesOf(a, p, account.TermWeights), others, host
+	}
+	away := []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
+	_, _, parts := at(0, away, account.PhaseBackward, 2)
+	for _, c := range []struct {
+		second  int64
+		offload []workload.OffloadedState
+		phase   account.PhaseID
+		step    int
+		parts   int64 // of the parameters, in sixteenths of a copy
+		host    int64
+	}{
+		{0, nil, account.PhaseModelLoad, 0, 1, 0},
+		{1, nil, account.PhaseBackward, 2, 1, 0},
+		{8, nil, account.PhaseModelLoad, 0, 1 + 2, 0},
+		{8, nil, account.PhaseOptimizerStep, 1, 1 + 2, 0},
+		{8, nil, account.PhaseBackward, 2, 1 + 2, 0},
+		{2, nil, account.PhaseOptimizerStep, 2, 1 + 8, 0},
+		{32, nil, account.PhaseModelLoad, 0, 1 + 1, 0}, // no more than there are
+		{8, away, account.PhaseBackward, 2, 0, parts + 2*parameters/8},
+	} {
+		got, others, host := at(c.second, c.offload, c.phase, c.step)
+		_, want, _ := at(0, c.offload, c.phase, c.step)
+		if others != want {
+			t.Errorf("%+v: states of %d bytes, want the %d that there are without a second copy", c, others, want)
+		}
+		norms := int64(0)
+		if c.step == 2 {
+			norms = got - 2*parameters*c.parts/16 // those that always stay have no second part after the first step
+			if norms > 0 || -norms > 2*1_000_000 {
+				t.Errorf("%+v: %d bytes too few", c, -norms)
+			}
+		} else if got != 2*parameters*c.parts/16 {
+			t.Errorf("%+v: %d bytes of parts, want %d", c, got, 2*parameters*c.parts/16)
+		}
+		if host != c.host {
+			t.Errorf("%+v: main memory has %d bytes, want %d", c, host, c.host)
+		}
+	}
+}
+
 // The peak of a step with DeepSpeed's third stage is where 10⁹ elements of
 // gradients are joined and brought to 32 bits: 6 bytes each.
 func TestSubgroupOfTheStep(t *testing.T) {

@@ -140,6 +140,9 @@ func (j *job) check() error {
 		if s.Group > 0 {
 			ranks = s.Group
 		}
+		if s.Secondary > 1 && ranks > s.Secondary && ranks%s.Secondary != 0 && len(j.in.Workload.Assumed) == 0 {
+			return refuse("a second copy of the parameters is to be shared by %d ranks, which do not divide the %d that share the states", s.Secondary, ranks)
+		}
 		if s.ReshardsOver > 0 && ranks%s.ReshardsOver != 0 && len(j.in.Workload.Assumed) == 0 {
 			return refuse("gathered parameters are to be kept in parts over %d ranks, which do not divide the %d that share one copy", s.ReshardsOver, ranks)
 		}
