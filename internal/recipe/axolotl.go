@@ -23,6 +23,7 @@ func (p *plan) axolotl() {
 	if strings.EqualFold(p.text("adapter"), "qlora") {
 		p.otherwise("double_quantised", true, by+": QLoRA quantises its scales too")
 	}
+	p.otherwise("use_reentrant", p.method == "", by+": true but for rl (utils/config/__init__.py)")
 	t := p.train()
 	p.lays()
 	p.divides(t)
@@ -57,6 +58,7 @@ func (p *plan) llamaFactory() {
 	p.otherwise("context", int64(2048), by)
 	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
 	p.otherwise("checkpointing", true, by+": unless disable_gradient_checkpointing")
+	p.otherwise("use_reentrant", true, by+" (use_reentrant_gc)")
 	p.otherwise("adapter", "lora", by)
 	if p.text("adapter") == "lora" {
 		p.otherwise("lora_rank", int64(8), by)

@@ -245,16 +245,17 @@ func TestTrainingArgumentsAsJSON(t *testing.T) {
 }
 
 // Groups of ranks that replicate each other, as each software declares them: of the
-// ranks that there are, how many share one copy.
+// ranks that there are, how many share one copy, or the second copy of ZeRO++.
 func TestReplicatedGroups(t *testing.T) {
 	titan := func(replicate, shard string) string {
 		return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 2048\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\ndata_parallel_replicate_degree = " + replicate + "\ndata_parallel_shard_degree = " + shard + "\n"
 	}
 	written := map[string]string{
 		"two.toml": titan("2", "-1"), "four.toml": titan("2", "4"), "wrong.toml": titan("2", "3"), "apart.toml": titan("8", "1"), "whole.toml": titan("1", "8"),
-		"hybrid.yaml": "distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n",
-		"hpz.json":    `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
-		"mics.json":   `{"zero_optimization": {"stage": 3, "mics_shard_size": 2}}`,
+		"hybrid.yaml":  "distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n",
+		"hpz.json":     `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
+		"not-hpz.json": `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
+		"mics.json":    `{"zero_optimization": {"stage": 3, "mics_shard_size": 2}}`,
 	}
 	const tuned = " run.py --model_name_or_path m --per_device_train_batch_size 2 "
 	for _, c := range []struct {
@@ -270,6 +271,8 @@ func TestReplicatedGroups(t *testing.T) {
 		{"torchrun --nproc_per_node 8 --nnodes 2" + tuned + "--fsdp hybrid_shard", 8, false},
 		{"torchrun --nproc_per_node 8 --nnodes 2" + tuned + "--fsdp hybrid_shard_zero2", 8, false},
 		{"torchrun --nproc_per_node 8" + tuned + "--deepspeed hpz.json", 4, false},
+		{"torchrun --nproc_per_node 2" + tuned + "--deepspeed hpz.json", 4, false}, // of no more than there are
+		{"torchrun --nproc_per_node 6" + tuned + "--deepspeed not-hpz.json", 0, true},
 		{"torchrun --nproc_per_node 8" + tuned + "--deepspeed mics.json", 2, false},
 	} {
 		r, err := Parse(strings.Fields(c.command), published(written))
@@ -277,8 +280,52 @@ func TestReplicatedGroups(t *testing.T) {
 			t.Errorf("%s: %v", c.command, err)
 			continue
 		}
-		if s := r.Workload.Training.Sharding; s == nil || s.Group != c.group || (len(r.Workload.Open) > 0) != c.open {
+		if s := r.Workload.Training.Sharding; s == nil || s.Group+s.Secondary != c.group || (s.Secondary > 0) != strings.Contains(c.command, " hpz.json") || (len(r.Workload.Open) > 0) != c.open {
 			t.Errorf("%s: %+v, want groups of %d; %v", c.command, s, c.group, r.Workload.Open)
+		}
+	}
+}
+
+// By which of PyTorch's two ways layers are computed again, as each software is told
+// or has it by default.
+func TestReentrant(t *testing.T) {
+	older, newer := true, false
+	const lf, axo = "model_name_or_path: m\nstage: sft\nfinetuning_type: full\nper_device_train_batch_size: 1\n", "base_model: m\nsequence_len: 512\nmicro_batch_size: 1\n"
+	written := map[string]string{
+		"lf.yaml": lf, "lf-newer.yaml": lf + "use_reentrant_gc: false\n", "lf-fsdp2.yaml": lf + "use_reentrant_gc: true\nfsdp: full_shard\nfsdp_config: {version: 2}\n", "lf-none.yaml": lf + "disable_gradient_checkpointing: true\n",
+		"axo.yaml": axo + "gradient_checkpointing: true\n", "axo-rl.yaml": axo + "gradient_checkpointing: true\nrl: dpo\n", "axo-none.yaml": axo,
+		"axo-newer.yaml": axo + "gradient_checkpointing: true\ngradient_checkpointing_kwargs: {use_reentrant: false}\n",
+		"zero3.json":     `{"zero_optimization": {"stage": 3}}`,
+		"args.json":      `{"model_name_or_path": "m", "output_dir": "o", "per_device_train_batch_size": 2, "gradient_checkpointing": true, "gradient_checkpointing_kwargs": {"use_reentrant": true}}`,
+		"wraps.json":     `{"activation_checkpointing": true}`,
+	}
+	const run = "torchrun --nproc_per_node 2 run.py --model_name_or_path m --per_device_train_batch_size 2 "
+	for _, c := range []struct {
+		command string
+		want    *bool
+	}{
+		{run, nil},
+		{run + "--gradient_checkpointing", nil}, // the release's own
+		{run + `--gradient_checkpointing --gradient_checkpointing_kwargs {"use_reentrant":false}`, &newer},
+		{run + `--gradient_checkpointing --gradient_checkpointing_kwargs {"use_reentrant":true}`, &older},
+		{run + `--gradient_checkpointing_kwargs {"use_reentrant":true}`, nil}, // nothing is computed again
+		{run + "--bf16 --fsdp full_shard --fsdp_config wraps.json", &newer},
+		{"torchrun --nproc_per_node 2 run.py args.json", &older},
+		{`torchrun --nproc_per_node 2 sft.py --model_name_or_path m --dataset_name d --use_peft --gradient_checkpointing_kwargs {"use_reentrant":false}`, &newer},
+		{`trl sft --model_name_or_path m --dataset_name d --use_peft --deepspeed zero3.json --gradient_checkpointing_kwargs {"use_reentrant":false}`, &older},
+		{"llamafactory-cli train lf.yaml", &older}, {"llamafactory-cli train lf-newer.yaml", &newer},
+		{"llamafactory-cli train lf-fsdp2.yaml", &newer}, {"llamafactory-cli train lf-none.yaml", nil},
+		{"axolotl train axo.yaml", &older}, {"axolotl train axo-rl.yaml", &newer}, {"axolotl train axo-none.yaml", nil},
+		{"axolotl train axo-newer.yaml", &newer},
+	} {
+		r, err := Parse(strings.Fields(c.command), published(written))
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
+		got := r.Workload.Training.Reentrant
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%s: %v, want %v; open %v", c.command, got, c.want, r.Workload.Open)
 		}
 	}
 }

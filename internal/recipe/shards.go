@@ -194,10 +194,27 @@ func (p *plan) zero() *workload.Sharding {
 			s.Offload = append(s.Offload, o.state)
 		}
 	}
-	if s.Group > 0 && s.Kind != workload.ZeRO3 {
-		s.Group = 0 // hpZ and MiCS are of the third stage
+	if s.Kind != workload.ZeRO3 {
+		s.Group = 0 // MiCS and hpZ are of the third stage
+		return s
 	}
+	p.second(s)
 	return s
+}
+
+// second is the copy that ZeRO++ keeps for backward, over no more ranks than there are
+// (utils/groups.py, _create_zero_param_parallel_group).
+func (p *plan) second(s *workload.Sharding) {
+	n, ranks := p.number("secondary_group"), p.world()
+	switch {
+	case n < 2:
+	case s.Group > 0:
+		p.open(p.where("secondary_group"), "a second copy beside groups that replicate each other (mics_shard_size) is not modelled")
+	case ranks > n && ranks%n != 0:
+		p.open(p.where("secondary_group"), fmt.Sprintf("%d ranks are not groups of %d: DeepSpeed refuses that", ranks, n))
+	default:
+		s.Secondary = n
+	}
 }
 
 // fsdp is PyTorch's FSDP, first or second kind, as accelerate asks for it.

@@ -141,6 +141,9 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 			p.set("checkpointing", s)
 		}
 		return true
+	case s.key == "gradient_checkpointing_kwargs" && software != "llamafactory":
+		p.checkpointArguments(s)
+		return true
 	case key == "gradient_checkpointing" && s.value == "offload":
 		p.open(s.where(), "checkpoints move to main memory")
 		s.value = true
@@ -159,6 +162,24 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 		}
 	}
 	return false
+}
+
+// checkpointArguments reads an object of JSON on a command line; one in a file has
+// its keys by themselves.
+func (p *plan) checkpointArguments(s setting) {
+	text, is := s.value.(string)
+	if !is || text == "" {
+		return
+	}
+	tree, err := decode(s.where(), []byte(text))
+	if err != nil {
+		if p.err == nil {
+			p.err = err
+		}
+		return
+	}
+	s.value = tree["use_reentrant"]
+	p.set("use_reentrant", s)
 }
 
 // fsdpWords reads --fsdp "full_shard auto_wrap offload", or a list of these.

@@ -50,14 +50,40 @@ func (p *plan) checkpoints(t *workload.Train) {
 	if p.yes("checkpointing") {
 		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
 	}
+	if t.Checkpointing.Kind != "" {
+		t.Reentrant = p.reentrant()
+	}
 	switch way := strings.ToLower(p.text("activation_checkpointing")); way {
 	case "", "false", "no", "none":
 	case "true", "full":
+		// Accelerate wraps layers that FSDP divides, and torchtitan its own, by PyTorch's
+		// newer way (accelerate at 16cb6eb80dd9, accelerator.py: CheckpointImpl.NO_REENTRANT).
+		t.Reentrant = new(bool)
 		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
 	default:
 		p.open(p.where("activation_checkpointing"), "recomputation by the rule "+way+" is not modelled: the least that it keeps is counted")
 		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
 	}
+}
+
+// reentrant is by which of PyTorch's two ways layers are computed again; nil for the
+// default of transformers: the older way before release 5, the newer since
+// (https://github.com/huggingface/transformers/pull/43203). Two softwares do not do
+// what is asked for: TRL's trainers take the older way for adapters under ZeRO-3 (TRL
+// at f2cd57710ae3, dpo_trainer.py), LLaMA-Factory the newer under FSDP2 (at
+// ff6d4d12eeb0, model_utils/checkpointing.py).
+func (p *plan) reentrant() *bool {
+	older := p.yes("use_reentrant")
+	adapted := p.yes("peft") || p.text("adapter") != ""
+	switch {
+	case p.method != "" && p.software != "llamafactory" && adapted && p.shards() == "deepspeed" && p.number("zero_stage") == 3:
+		older = true
+	case p.software == "llamafactory" && p.shards() == "fsdp" && p.number("fsdp_version") == 2:
+		older = false
+	case !p.said("use_reentrant"):
+		return nil
+	}
+	return &older
 }
 
 // attends reads which attention runs.
