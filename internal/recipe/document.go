@@ -34,13 +34,33 @@ func decode(name string, text []byte) (map[string]any, error) {
 	if d := aliases.Depth(text); d > mostNesting {
 		return nil, source.InField(name, "", "nests %d levels deep, more than the %d that are read", d, mostNesting)
 	}
+	read := decodeYAML
 	switch trimmed := bytes.TrimSpace(text); {
 	case strings.HasSuffix(strings.ToLower(name), ".toml"):
-		return decodeTOML(name, text)
+		read = decodeTOML
 	case len(trimmed) > 0 && trimmed[0] == '{':
-		return decodeJSON(name, text)
+		read = decodeJSON
 	}
-	return decodeYAML(name, text)
+	tree, err := read(name, text)
+	if err == nil {
+		err = bounded(name, tree)
+	}
+	return tree, err
+}
+
+// bounded refuses what no configuration has: each key and text is carried to the end
+// of an answer, and through every change that is tried.
+func bounded(name string, tree map[string]any) error {
+	list := flatten(tree)
+	if len(list) > mostKeys {
+		return source.InField(name, "", "has %d keys, more than the %d that a configuration may have", len(list), mostKeys)
+	}
+	for _, set := range list {
+		if text, is := set.value.(string); is && len(text) > mostText {
+			return source.InField(name, set.key, "has %d bytes, more than the %d that a value may have", len(text), mostText)
+		}
+	}
+	return nil
 }
 
 func decodeJSON(name string, text []byte) (map[string]any, error) {
@@ -154,7 +174,7 @@ func flatten(tree map[string]any) []setting {
 	}
 	var list []setting
 	left := []open{{"", tree}}
-	for len(left) > 0 && len(list) < mostKeys {
+	for len(left) > 0 {
 		top := left[0]
 		left = left[1:]
 		for _, k := range slices.Sorted(maps.Keys(top.tree)) {

@@ -61,7 +61,8 @@ const (
 	mostNesting = 32
 	mostWords   = 4096
 	mostFiles   = 16 // that name each other
-	mostKeys    = 20_000
+	mostKeys    = 2000
+	mostText    = 1 << 15
 )
 
 // Read reads configuration files that belong to one training: a recipe, and

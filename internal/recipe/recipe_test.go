@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -255,6 +256,23 @@ func TestSabotagedTable(t *testing.T) {
 		}
 		if err := p.apply(&less, setting{key: key, value: int64(2), file: "f"}); err != nil || len(p.workload.Open) != 1 {
 			t.Errorf("%s is taken although no row has it: %v", key, err)
+		}
+	}
+}
+
+// A configuration of more keys, or of a longer text, than any has is refused before
+// each of them is carried through an answer.
+func TestConfigurationIsBounded(t *testing.T) {
+	var keys strings.Builder
+	for i := range mostKeys + 1 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	for text, want := range map[string]string{
+		keys.String(): "has 2001 keys, more than the 2000",
+		"output_dir: " + strings.Repeat("x", mostText+1): "output_dir: has 32769 bytes, more than the 32768",
+	} {
+		if _, err := decode("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}
 }
