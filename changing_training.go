@@ -114,9 +114,7 @@ func (r Request) optimizedBy(name string) (Request, error) {
 		o.Implementation = was.Implementation
 	}
 	t.Optimizer = o
-	if o.Moments() == 0 || p.FirstMoment.None() || p.FirstMoment.Blockwise {
-		p.FirstMoment, p.SecondMoment = workload.StateFormat{}, workload.StateFormat{}
-	}
+	p.KeptBy(o)
 	return r, nil
 }
 

@@ -364,6 +364,15 @@ func (o Optimizer) Moments() int {
 	return 0
 }
 
+// KeptBy forgets formats of moments that an optimizer does not take, which is put in
+// the place of the one that they were declared for: it keeps moments of its own then,
+// or those that follow from what it updates.
+func (p *Precision) KeptBy(o Optimizer) {
+	if o.Moments() == 0 || p.FirstMoment.None() || p.FirstMoment.Blockwise {
+		p.FirstMoment, p.SecondMoment = StateFormat{}, StateFormat{}
+	}
+}
+
 // ParseCheckpointing reads "none", "full", "selective" or a number of layers.
 func ParseCheckpointing(text string) (Checkpointing, error) {
 	switch kind := CheckpointingKind(text); kind {

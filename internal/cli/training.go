@@ -120,11 +120,14 @@ func element(flag, text string, into *dtype.Format) error {
 }
 
 // loop applies the optimizer and what surrounds it.
-func (o *trainOptions) loop(_ *workload.Workload, t *workload.Train) error {
+func (o *trainOptions) loop(w *workload.Workload, t *workload.Train) error {
 	var err error
 	if o.optimizer != "" {
 		if t.Optimizer, err = workload.ParseOptimizer(o.optimizer, o.implementation); err != nil {
 			return &usageError{err: fmt.Errorf("--optimizer %w", err)}
+		}
+		if o.precision == "" { // else both were said together
+			w.Precision.KeptBy(t.Optimizer)
 		}
 	} else if o.implementation != "" {
 		return &usageError{err: errors.New("--optimizer-implementation goes with --optimizer")}
