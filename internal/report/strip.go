@@ -20,7 +20,7 @@ func strip(b *strings.Builder, r record.Rank, s Style) {
 		judged = judged || p.Verdict != nil
 	}
 	unit := s.unit(all...)
-	g := grid{columns: []column{{title: "phase, " + unit.String()}, {title: "step", align: right}, {title: "start", align: right},
+	g := grid{columns: []column{{title: "phase, " + unit.String()}, {title: "step", align: right}, {title: "start", align: right, spare: true},
 		{title: "peak", align: right}, {title: "end", align: right}, {title: "reserved", align: right}}}
 	if judged {
 		g.columns = append(g.columns, column{title: "verdict"})
@@ -41,8 +41,13 @@ func strip(b *strings.Builder, r record.Rank, s Style) {
 		}
 		g.row(cells...)
 	}
-	b.WriteString(g.render(s))
-	b.WriteString(paragraph(s, "  ", "start, peak and end are allocated bytes; reserved is the peak of what the allocator holds"))
+	fitted := g.within(s.Width)
+	b.WriteString(fitted.render(s))
+	about := "start, peak and end are allocated bytes; reserved is the peak of what the allocator holds"
+	if len(fitted.columns) < len(g.columns) {
+		about = "peak and end are allocated bytes, and a wider terminal shows the start too; reserved is the peak of what the allocator holds"
+	}
+	b.WriteString(paragraph(s, "  ", about))
 }
 
 // small keeps the tables of a job in GiB, as cards are: one phase that needs a

@@ -20,6 +20,7 @@ type column struct {
 	title string
 	align align
 	prose bool
+	spare bool // left out where the table does not fit with it
 }
 
 // grid is a table to be laid out.
@@ -54,6 +55,24 @@ func (g *grid) render(s Style) string {
 		g.line(&b, row, widths, func(text string) string { return text })
 	}
 	return b.String()
+}
+
+// within is the table without its spare columns where it does not fit with them.
+func (g *grid) within(width int) *grid {
+	if _, ok := g.widths(width); ok {
+		return g
+	}
+	narrow := &grid{rows: make([][]string, len(g.rows))}
+	for i, c := range g.columns {
+		if c.spare {
+			continue
+		}
+		narrow.columns = append(narrow.columns, c)
+		for n, row := range g.rows {
+			narrow.rows[n] = append(narrow.rows[n], row[i])
+		}
+	}
+	return narrow
 }
 
 // widths are those of the columns, and false where they do not fit.

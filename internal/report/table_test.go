@@ -47,6 +47,21 @@ func TestTableGivesWay(t *testing.T) {
 	}
 }
 
+// A column that can be spared is left out before rows become lines.
+func TestSpareColumn(t *testing.T) {
+	g := grid{columns: []column{{title: "phase"}, {title: "start", align: right, spare: true}, {title: "peak", align: right}}}
+	g.row("backward", "14.39–14.40", "22.09–22.10")
+	for width, want := range map[int]string{
+		40: "phase           start         peak\nbackward  14.39–14.40  22.09–22.10\n",
+		30: "phase            peak\nbackward  22.09–22.10\n",
+		15: "phase: backward\n  peak:\n    22.09–22.10\n",
+	} {
+		if got := g.within(width).render(Style{Width: width}); got != want {
+			t.Errorf("in %d columns:\n%swant\n%s", width, got, want)
+		}
+	}
+}
+
 // A unit that has a column of its own stays with its number.
 func TestStackedUnits(t *testing.T) {
 	g := grid{columns: []column{{title: "printed", align: right}, {title: ""}, {title: "what"}, {title: "", prose: true}}}
