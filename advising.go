@@ -54,8 +54,11 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 				reached = true // perhaps: nobody can say
 				continue
 			}
-			if emptied(c) && option.ShortBytes != nil {
-				least = "even " + c.setting + " is short of " + bytesize.Format(*option.ShortBytes, bytesize.GiB)
+			if emptied(c) && option.Verdict.Value != string(fit.Fits) {
+				least = "even with " + c.setting + " nobody can tell"
+				if option.ShortBytes != nil {
+					least = "even " + c.setting + " is short of " + bytesize.Format(*option.ShortBytes, bytesize.GiB)
+				}
 				continue
 			}
 			if option.helps(v.Value) {
@@ -196,11 +199,14 @@ func moved(o record.Option, v fit.Value) int64 {
 	return *o.LowMovedBytes
 }
 
+// shown is the least that a change must move: less reads as 0.00 GiB.
+const shown = 5 << 20
+
 // helps reports a change that lowers what stands in the way, or that leads to a
 // better answer all the same: an engine that fills its budget holds no less of it
 // when it has to keep less.
 func (o option) helps(v fit.Value) bool {
-	return moved(o.Option, v) > 0 || gravity(fit.Value(o.Verdict.Value)) < gravity(v)
+	return moved(o.Option, v) >= shown || gravity(fit.Value(o.Verdict.Value)) < gravity(v)
 }
 
 // worth puts first what makes it fit, then what nobody can exclude, then what
