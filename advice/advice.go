@@ -77,7 +77,7 @@ func trained() []Switch {
 			Cost: "gradients are made anew in each step", Not: "backward makes gradients all the same"},
 		{ID: "micro_batch", Reaches: activations, During: training(), Cost: "more steps for one batch", Not: "it is the batch of a training step"},
 		{ID: "checkpointing", Reaches: []account.TermID{account.TermActivations, account.TermAllocatorCache}, During: training(),
-			Cost: "duration: the forward pass of each block runs twice", Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations; everything else stays"},
+			Cost: "duration: what a block does not keep runs twice", Check: "the duration of a step; that results stay the same", Not: "it keeps fewer activations; everything else stays"},
 		{ID: "optimizer", Reaches: slices.Concat(states[1:], []account.TermID{account.TermTemporaries, account.TermAllocatorCache}), During: training(),
 			Cost: "another trajectory of training", Check: "that training still converges", Not: "it keeps other states, and updates the same parameters"},
 		{ID: "precision", Reaches: slices.Concat(stepped, []account.TermID{account.TermWeights, account.TermActivations, account.TermAutocastCache}),

@@ -27,7 +27,7 @@ func Formulas() []account.Formula {
 	list := []account.Formula{
 		{ID: weightsFormula, Short: "elements × 2 bytes, padded", Rule: "Σ parameters of the rank: elements × bytes of the computation's format; with the distributed optimizer in one buffer, a parameter from a multiple of 64 elements on, a bucket to a multiple of the ranks and of 128",
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 2 bytes = 128,219,136 bytes"},
-		{ID: gradientFormula, Short: "elements × 4 bytes, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format",
+		{ID: gradientFormula, Short: "elements × format of gradients, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format",
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 4 bytes = 256,438,272 bytes"},
 		{ID: masterFormula, Short: "updated elements × 4 bytes", Rule: "Σ parameters that the rank updates: elements × bytes of the master copy's format; with the distributed optimizer its share of each bucket",
 			Source: megatron + "core/optimizer/distrib_optimizer.py", Worked: "64,109,568 / 8 × 4 bytes = 32,054,784 bytes"},

@@ -184,11 +184,11 @@ func (p *plan) megatronFormats() {
 		p.plain(dtype.F32, "neither --bf16 nor --fp16")
 		return
 	case dtype.BF16:
-		gradients := fp32
 		if p.yes("reduce_in_bf16") || p.text("main_grads") == "bf16" {
-			gradients = workload.In(dtype.BF16)
+			p.keeps(dtype.BF16, workload.In(dtype.BF16), fp32, fp32, why+": gradients are added up in 16 bits, and states kept in 32")
+			break
 		}
-		p.keeps(dtype.BF16, gradients, fp32, fp32, why+": gradients are added up and states kept in 32 bits")
+		p.keeps(dtype.BF16, fp32, fp32, fp32, why+": gradients are added up and states kept in 32 bits")
 	default:
 		p.keeps(f, workload.In(f), fp32, fp32, why+": states are kept in 32 bits")
 	}
