@@ -1,6 +1,7 @@
 package training
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -22,6 +23,9 @@ func (h *holding) gptqOf(t model.Tensor) *modules.GPTQ {
 	part := func(name string) model.Tensor { return h.stored[base+"."+name] }
 	g := modules.GPTQ{Bits: int64(q.Bits), Ordered: q.Ordered, Zeros: part("qzeros").Shape, Scales: part("scales").Shape, Index: part("g_idx").Shape}
 	if len(g.Zeros) != 2 || len(g.Scales) != 2 || len(g.Index) != 1 || g.Bits == 0 {
+		return nil
+	}
+	if slices.Min(slices.Concat(g.Zeros, g.Scales, g.Index)) < 1 { // a file may say so
 		return nil
 	}
 	g.Words = []int64{g.Index[0] * g.Bits / 32, g.Scales[1]}

@@ -80,6 +80,21 @@ func TestGPTQ(t *testing.T) {
 	}
 }
 
+// A checkpoint whose zero points have no group, as a damaged header can say, has no
+// program.
+func TestGPTQWithoutGroups(t *testing.T) {
+	m := gptqLlama(t, 4, 64, false)
+	for i, x := range m.Tensors {
+		if strings.HasSuffix(x.Name, ".qzeros") {
+			m.Tensors[i].Shape = []int64{0, x.Shape[1]}
+		}
+	}
+	a := accountOf(t, m, gptqWork(t, m, "4.34"))
+	if f := held(a, phase(t, a, account.PhaseBackward, 2), account.TermActivations); f.Known() || !strings.Contains(f.Reason(), "whole words and groups") {
+		t.Errorf("activations are %+v", f)
+	}
+}
+
 // TestGPTQOpen says by name of which there is no program.
 func TestGPTQOpen(t *testing.T) {
 	for _, c := range []struct {
