@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"floodmark/internal/packed"
@@ -18,9 +17,9 @@ var update = flag.Bool("update", false, "write packed texts anew")
 // A text that is embedded packed is that beside its packed file.
 func TestPacked(t *testing.T) {
 	pairs := 0
-	for _, folder := range []string{"recipe/tables", "../model/load/catalogue", "../model/hfmodel", "../device", "probe"} {
+	for _, folder := range []string{"recipe/tables", "../model/load/catalogue", "../model/hfmodel", "../device", "probe", "kit/files"} {
 		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || path != "../device/catalogue.tsv" && path != "../model/hfmodel/timm.tsv" && path != "probe/floodmark_probe.py" && !strings.HasSuffix(path, ".txt") && !strings.HasSuffix(path, ".jsonl") {
+			if err != nil || !embedded(path) {
 				return err
 			}
 			pairs++
@@ -33,6 +32,19 @@ func TestPacked(t *testing.T) {
 	if pairs < 10 {
 		t.Errorf("%d texts were looked at", pairs)
 	}
+}
+
+// embedded reports a file of which the program holds a packed copy.
+func embedded(path string) bool {
+	switch path {
+	case "../device/catalogue.tsv", "../model/hfmodel/timm.tsv", "probe/floodmark_probe.py":
+		return true
+	}
+	switch filepath.Ext(path) {
+	case ".txt", ".jsonl":
+		return true
+	}
+	return filepath.Dir(path) == "kit/files" && filepath.Ext(path) != ".gz"
 }
 
 func samePacked(t *testing.T, path string) error {

@@ -14,12 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"floodmark/internal/packed"
 	"floodmark/internal/probe"
 	"floodmark/internal/source"
 	"floodmark/record"
 )
 
-//go:embed files
+//go:embed files/*.gz
 var files embed.FS
 
 // File is one file of the kit.
@@ -32,14 +33,18 @@ type File struct {
 func Files(version string) ([]File, error) {
 	var list []File
 	for _, name := range []string{"README.md", "lab.py", "comparison.csv", "LICENSE"} {
-		data, err := files.ReadFile("files/" + name)
+		file, err := files.ReadFile("files/" + name + ".gz")
+		if err != nil {
+			return nil, err
+		}
+		text, err := packed.Text(file)
 		if err != nil {
 			return nil, err
 		}
 		if name == "README.md" {
-			data = bytes.ReplaceAll(data, []byte("{{version}}"), []byte(version))
+			text = strings.ReplaceAll(text, "{{version}}", version)
 		}
-		list = append(list, File{name, data})
+		list = append(list, File{name, []byte(text)})
 	}
 	cells, err := notebook()
 	if err != nil {
