@@ -12,9 +12,6 @@ import (
 // vLLM preempts by recomputation: the cache of a request is dropped and its
 // positions are processed again (https://docs.vllm.ai/en/stable/configuration/optimization.html#preemption).
 func admissionNotes(w workload.Workload) []account.Warning {
-	if n, declared := w.Dimension(workload.Sequences); declared && n == 0 && w.Operation == workload.Generation {
-		return []account.Warning{{Code: "no_sequence", Text: "the workload has 0 sequences present together, so that nothing is generated: what is shown is loading and no more"}}
-	}
 	s := w.Serving
 	if s == nil || w.Operation != workload.Generation {
 		return nil

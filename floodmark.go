@@ -97,7 +97,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checked(r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
+	if err := errors.Join(checked(r.Workload), busy(r.Workload), sighted(r.Model, r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
 		return nil, err
 	}
 	if r, err = r.read(e); err != nil {

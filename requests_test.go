@@ -166,7 +166,7 @@ func TestInputClasses(t *testing.T) {
 	}
 }
 
-// What a policy of admission costs is said, and so is a workload of no sequence.
+// What a policy of admission costs is said.
 func TestAdmissionNotes(t *testing.T) {
 	checklist.Covers(t, 197)
 	for _, c := range []struct {
@@ -178,7 +178,6 @@ func TestAdmissionNotes(t *testing.T) {
 		{"queue", "requests wait", 4, &workload.Serving{MaxRequests: 8, Policy: workload.Queue}},
 		{"refuse", "turned away", 4, &workload.Serving{MaxLength: 4096, Policy: workload.Refuse}},
 		{"more than is admitted", "no more than 2 requests are admitted", 4, &workload.Serving{MaxRequests: 2}},
-		{"no sequence", "nothing is generated", 0, nil},
 	} {
 		w := generation(t, "").Workload
 		w.Serving, w.Inputs[0].Dimensions[workload.Sequences] = c.serving, c.sequences

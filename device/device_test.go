@@ -203,6 +203,33 @@ func TestFindOneCardOnly(t *testing.T) {
 	}
 }
 
+// A capacity is the name of no card: those that are sold with it are listed. A number
+// that stands in a name for something else is no capacity.
+func TestCapacityIsNoName(t *testing.T) {
+	for name, want := range map[string]string{
+		"24GB": "rtx-4090", "24 GiB": "rtx-4090", "24g": "l4", "24": "rtx-3090", "24.0GB": "a10", "80GB": "h100-sxm5-80gb", "80": "h100-sxm5-80gb", "192gb": "mi300x",
+	} {
+		_, err := Find(name)
+		var e *NameError
+		if !errors.As(err, &e) || !e.Capacity || !slices.Contains(e.Candidates, want) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !strings.Contains(e.Error(), "is a capacity and no card") || !strings.Contains(e.Hint(), e.Example) || !strings.Contains(e.Hint(), "--capacity") {
+			t.Errorf("%s: %v, hint %q", name, e, e.Hint())
+		}
+	}
+	var e *NameError
+	if _, err := Find("23GB"); !errors.As(err, &e) || !e.Capacity || len(e.Candidates) > 0 || !strings.Contains(e.Hint(), "--capacity") {
+		t.Errorf("23GB: %v", err)
+	}
+	for _, name := range []string{"4090", "3090", "apple 24gb", "apple-24gb", "h100 80"} {
+		if _, err := Find(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // The example in a hint is a name that works.
 func TestHintNamesACard(t *testing.T) {
 	for _, name := range []string{"a100", "rtx 3080", "v100", "a100 sxm", "4060 ti", "jetson orin"} {

@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"floodmark/bytesize"
 )
 
 // NameError says that a name does not settle on one card.
 type NameError struct {
 	Name       string
 	Count      int      // how many cards the name asks for, where it asks for several; else 0
+	Capacity   bool     // the name is a number of bytes, of which the candidates are sold
 	Ambiguous  bool     // false: no card has that name, and the candidates are the nearest
 	Candidates []string // ids
 	Example    string   // a name that would settle it; empty where none is near
@@ -23,6 +26,10 @@ func (e *NameError) Error() string {
 	switch {
 	case e.Count > 0:
 		return fmt.Sprintf("%q asks for %d cards, and cards are judged one by one", e.Name, e.Count)
+	case e.Capacity && len(e.Candidates) > 0:
+		return fmt.Sprintf("%q is a capacity and no card; cards that are sold with it are: %s", e.Name, list)
+	case e.Capacity:
+		return fmt.Sprintf("%q is a capacity and no card, and no card that is known is sold with it", e.Name)
 	case e.Ambiguous:
 		return fmt.Sprintf("%q can be any of these cards: %s", e.Name, list)
 	}
@@ -34,6 +41,10 @@ func (e *NameError) Hint() string {
 	switch {
 	case e.Count > 0:
 		return fmt.Sprintf("name one card, for example %q; a layout over several cards comes with tensor_parallel", e.Example)
+	case e.Capacity && e.Example == "":
+		return "give what the card reports to a program in place of a name (--capacity)"
+	case e.Capacity:
+		return fmt.Sprintf("name the card, for example %q, or give what it reports to a program, which is a little less (--capacity)", e.Example)
 	case e.Ambiguous:
 		return fmt.Sprintf("say which one is meant, for example %q", e.Example)
 	}
@@ -68,6 +79,9 @@ func Find(name string) (Card, error) {
 	if i := slices.IndexFunc(cards, func(c Card) bool { return slices.Equal(words(c.ID), query) }); i >= 0 {
 		return cards[i], nil
 	}
+	if e := sold(cards, name, query); e != nil {
+		return Card{}, e
+	}
 	matches := answering(cards, query)
 	if len(matches) == 0 {
 		return Card{}, unfound(cards, name)
@@ -77,6 +91,42 @@ func Find(name string) (Card, error) {
 		return Card{}, &NameError{Name: name, Ambiguous: true, Candidates: ids(matches), Example: short(best[0].ID)}
 	}
 	return withVariants(best[0], matches, name), nil
+}
+
+// reCapacity is a number of gigabytes: "24gb", "24 GiB", "24.0G", "24".
+var reCapacity = regexp.MustCompile(`^(\d{1,4})(?: \d{1,3})? ?(g|gb|gib|gi)?$`)
+
+// sold is the error for a capacity in place of a name, with the cards that have it on
+// their label; nil where the query is none. A number alone is one where it stands in no
+// id for anything else, as it does in "rtx-4090".
+func sold(cards []Card, name string, query []string) error {
+	m := reCapacity.FindStringSubmatch(strings.Join(query, " "))
+	if m == nil {
+		return nil
+	}
+	e := &NameError{Name: name, Capacity: true}
+	for _, c := range cards {
+		own := words(c.ID)
+		switch bare := m[2] == ""; {
+		case bare && slices.Contains(own, m[1]):
+			return nil
+		case slices.Contains(own, m[1]+"gb") || labelled(c, m[1]):
+			e.Candidates = append(e.Candidates, c.ID)
+		}
+	}
+	switch {
+	case len(e.Candidates) > 0:
+		e.Example = short(e.Candidates[0])
+	case m[2] == "":
+		return nil
+	}
+	return e
+}
+
+// labelled reports a card whose label has so many gigabytes.
+func labelled(c Card, gb string) bool {
+	label, known := c.LabelBytes.IsExact()
+	return known && fmt.Sprint(label/bytesize.GB.Bytes()) == gb
 }
 
 // match is a card, and a query in the words of that card.

@@ -44,24 +44,14 @@ there is no percentage. Each card is looked at by itself.`,
 			if err != nil {
 				return err
 			}
-			for _, path := range []string{o.markdown, o.html} {
-				if path != "" {
-					if err := record.Free(path); err != nil {
-						return err
-					}
-				}
-			}
-			if err := s.ready(); err != nil {
+			if err := s.ready(o.markdown, o.html); err != nil {
 				return err
 			}
 			document, err := floodmark.Decide(request, s.tool)
 			if err != nil {
 				return err
 			}
-			if err := s.decisionFiles(o, document); err != nil {
-				return err
-			}
-			return s.answer(document)
+			return s.answer(document, s.markdown(o.markdown, document), s.page(o.html, "decision", document, nil))
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -78,8 +68,8 @@ func (o *decideOptions) addFlags(f *pflag.FlagSet) {
 	textsFlag(f, &o.margins, "margin", "a named variation and its bytes, `TEXT=BYTES`; without =BYTES they are unknown")
 	textsFlag(f, &o.outOfScope, "out-of-scope", "`something` that was not tried")
 	textsFlag(f, &o.cards, "card", "a `card` of the catalogue to compare with; may be given several times")
-	textFlag(f, &o.markdown, "markdown", "also write the decision as Markdown to this new `file`")
-	textFlag(f, &o.html, "html", "also write it as one page that opens offline")
+	newFileFlag(f, &o.markdown, "markdown", "", "also write the decision as Markdown to this new `file`")
+	newFileFlag(f, &o.html, "html", "", "also write a page to this new `file`, which opens offline")
 }
 
 func (o *decideOptions) request() (floodmark.DecisionRequest, error) {
@@ -136,12 +126,12 @@ func variation(text string) (record.Variation, error) {
 	return v, nil
 }
 
-// decisionFiles writes the other forms of the record.
-func (s *session) decisionFiles(o *decideOptions, d *record.Decision) error {
-	if o.markdown != "" {
-		if err := s.write(o.markdown, func(w io.Writer) error { return report.DecisionMarkdown(w, d) }); err != nil {
-			return err
+// markdown writes a decision as Markdown, where that is asked for.
+func (s *session) markdown(file string, d *record.Decision) func() error {
+	return func() error {
+		if file == "" {
+			return nil
 		}
+		return s.write(file, func(w io.Writer) error { return report.DecisionMarkdown(w, d) })
 	}
-	return s.page(o.html, "decision", d, nil)
 }

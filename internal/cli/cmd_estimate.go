@@ -60,17 +60,14 @@ assume. That is a preparation, not a proof that anything fits.`,
   floodmark estimate --parameters 7000000000 --bits 16 --reserve-gib 4`,
 		Args: takesCommand(0, maxShared, "models or workload files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.ready(); err != nil {
+			if err := s.ready(o.page); err != nil {
 				return err
 			}
 			document, err := s.estimate(cmd, &o, args)
 			if err != nil {
 				return err
 			}
-			if err := s.page(o.page, aboutModel(document), document, nil); err != nil {
-				return err
-			}
-			if err := s.answer(document); err != nil {
+			if err := s.answer(document, s.page(o.page, aboutModel(document), document, nil)); err != nil {
 				return err
 			}
 			if len(document.Cards) > 0 {

@@ -8,7 +8,6 @@ import (
 
 	"floodmark"
 	"floodmark/internal/source"
-	"floodmark/record"
 )
 
 // maxPiped bounds evidence from standard input, which has no size to check.
@@ -41,13 +40,8 @@ errors that cancel in a sum are said to. Either file may come first.`,
 		Example: "  floodmark explain snapshot.pickle --html snapshot.html\n  floodmark explain error.txt --json\n  floodmark explain - < error.txt\n  floodmark explain run.json --against plan.json\n  floodmark explain server.log --gpu h100 -- vllm serve ./Llama-3.1-8B --max-model-len 8192",
 		Args:    takesBeside(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.ready(); err != nil {
+			if err := s.ready(page); err != nil {
 				return err
-			}
-			if page != "" {
-				if err := record.Free(page); err != nil {
-					return err
-				}
 			}
 			evidence, err := s.open(cmd, args[0])
 			if err != nil {
@@ -68,10 +62,7 @@ errors that cancel in a sum are said to. Either file may come first.`,
 					return ofFlag("--at", err)
 				}
 			}
-			if err := s.page(page, filepath.Base(args[0]), document, floodmark.TraceOf(evidence)); err != nil {
-				return err
-			}
-			return s.answer(document)
+			return s.answer(document, s.page(page, filepath.Base(args[0]), document, floodmark.TraceOf(evidence)))
 		},
 	}
 	beside.addFlags(cmd.Flags())

@@ -130,9 +130,9 @@ func errorRecord(err error, tool record.Tool) (*record.Error, int) {
 	if errors.As(err, &file) {
 		r.File = record.Text(file.File)
 	}
-	var name *device.NameError
-	if errors.As(err, &name) {
-		r.Hint = record.Text(name.Hint())
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) {
+		r.Hint = record.Text(hinted.Hint())
 	}
 	var runs *floodmark.LayoutError
 	if errors.As(err, &runs) && len(runs.Runs) > 0 {

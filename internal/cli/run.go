@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +71,8 @@ func Run(ctx context.Context, env Env) (exit int) {
 		return verdict.code
 	case ctx.Err() != nil && !s.outlives.Load():
 		err = errInterrupted
+	case errors.Is(err, syscall.EPIPE):
+		return exitError // whoever read has seen enough, and no message goes on behind it
 	}
 	return s.fail(err)
 }
@@ -163,21 +167,38 @@ func (s *session) fail(err error) int {
 	return exit
 }
 
-// ready is asked before the work: is the output's name still free?
-func (s *session) ready() error {
+// ready is asked before the work: are the names of the files still free, that of the
+// record and those of its other forms?
+func (s *session) ready(others ...string) error {
 	if _, err := s.style(); err != nil {
 		return err
 	}
-	if s.output == "" {
-		return nil
+	named := map[string]bool{}
+	for _, file := range append([]string{s.output}, others...) {
+		if file == "" {
+			continue
+		}
+		at := filepath.Clean(file)
+		if named[at] {
+			return &usageError{err: fmt.Errorf("%q is named for two files that are made", file), hint: "choose a new name for each result"}
+		}
+		named[at] = true
+		if err := record.Free(file); err != nil {
+			return err
+		}
 	}
-	return record.Free(s.output)
+	return nil
 }
 
-// answer prints a record, and writes it where --output says.
-func (s *session) answer(document any) error {
+// answer writes a record where --output says, then its other forms, and prints it.
+func (s *session) answer(document any, forms ...func() error) error {
 	if s.output != "" {
 		if err := s.write(s.output, func(w io.Writer) error { return record.Encode(w, document) }); err != nil {
+			return err
+		}
+	}
+	for _, write := range forms {
+		if err := write(); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 
 	"floodmark/internal/cli"
@@ -48,6 +49,21 @@ func TestInterrupted(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// gone is a pipe that nobody reads any more.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// Behind a reader that has seen enough (| head) nothing more is said, and the run has not
+// done what it was asked.
+func TestStandardOutputThatNobodyReads(t *testing.T) {
+	var stderr bytes.Buffer
+	code := cli.Run(context.Background(), cli.Env{Args: []string{"gpus"}, Stdout: gone{}, Stderr: &stderr, Getenv: func(string) string { return "" }})
+	if code != 1 || stderr.Len() > 0 {
+		t.Errorf("ended with %d and said %q", code, stderr.String())
+	}
+}
 
 // What cannot be printed is an error, of help and completion too.
 func TestStandardOutputThatFails(t *testing.T) {

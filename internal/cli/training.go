@@ -56,14 +56,39 @@ func (o *trainOptions) addFlags(cmd *cobra.Command) {
 
 // given reports whether a flag of training was.
 func (o *trainOptions) given(f *pflag.FlagSet) bool {
+	return firstGiven(f) != "" || o.sharding.given(f)
+}
+
+// firstGiven is the first flag of training that was given; empty for none.
+func firstGiven(f *pflag.FlagSet) string {
 	for _, name := range []string{"train", "precision", "optimizer", "optimizer-implementation", "micro-batch", "accumulation", "checkpointing",
 		"autocast", "zero-grad", "lora-rank", "lora-targets", "modules-to-save", "lora-format", "lora-kind", "base-format", "prepared", "eval-batch", "eval-batches",
 		"eval-accumulation-steps", "eval-logits", "save-copy", "resume", "phase"} {
 		if f.Changed(name) {
-			return true
+			return name
 		}
 	}
-	return o.sharding.given(f)
+	return ""
+}
+
+// beside refuses an operation that contradicts the flags of training beside it.
+func (o *trainOptions) beside(f *pflag.FlagSet, op workload.Operation) error {
+	switch op {
+	case workload.Load, workload.Generation:
+		if flag := firstGiven(f); flag != "" {
+			return contradicting(flag, op, "trains nothing")
+		}
+	case workload.Evaluation, workload.Export:
+		if o.train {
+			return contradicting("train", op, "is no training by itself")
+		}
+	}
+	return nil
+}
+
+func contradicting(flag string, op workload.Operation, what string) error {
+	return &usageError{err: fmt.Errorf("--%s and --operation %s contradict each other: %s %s", flag, op, op, what),
+		hint: "leave one of them out; --phase adds a phase such as evaluation, generate or export to a training"}
 }
 
 // apply puts the flags of training over a workload.

@@ -242,6 +242,9 @@ func (o *workOptions) apply(f *pflag.FlagSet, w *workload.Workload) error {
 	switch op := workload.Operation(o.operation); op {
 	case "":
 	case workload.Load, workload.Generation, workload.Training, workload.FineTuning, workload.Evaluation, workload.Export:
+		if err := o.training.beside(f, op); err != nil {
+			return err
+		}
 		w.Operation = op
 	default:
 		return &usageError{err: fmt.Errorf("--operation: %q is not load, generation, training, fine-tuning, evaluation or export", o.operation)}

@@ -269,15 +269,15 @@ func TestValidates(t *testing.T) {
 	}
 }
 
-// A file alone says no number of processes: of software whose program starts one for each
-// device nothing is decided over one.
+// A file alone says no number of processes: what starts it does, one for each device, so
+// that nothing is decided over one. A Trainer's file is no exception.
 func TestFilesAlone(t *testing.T) {
 	files := published(around())
 	for _, c := range []struct {
 		files string
 		open  bool
 	}{
-		{"factory.yaml", true}, {"evals.yaml", true}, {"trl_sft.yaml", false},
+		{"factory.yaml", true}, {"evals.yaml", true}, {"trl_sft.yaml", true}, {"trl_sft.yaml one.yaml", false},
 		{"factory.yaml one.yaml", false}, {"evals.yaml one.yaml", false},
 	} {
 		r, err := Read(strings.Fields(c.files), files)

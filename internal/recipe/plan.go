@@ -71,9 +71,7 @@ func (p *plan) set(f field, s setting) {
 	}
 	v, err := p.valueOf(f, s.value)
 	if err != nil {
-		if p.err == nil {
-			p.err = wrongValue(s, err)
-		}
+		p.keep(wrongValue(s, err))
 		return
 	}
 	before, said := p.facts[f]
@@ -100,6 +98,53 @@ func (p *plan) set(f field, s setting) {
 	p.facts[f] = now
 }
 
+// keep notes an error, of which the first counts; nil is none.
+func (p *plan) keep(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// wrong notes that a setting has a value of another kind than is expected.
+func (p *plan) wrong(s setting, expected string) {
+	p.keep(wrongValue(s, fmt.Errorf("is %s, expected %s", shown(s.value), expected)))
+}
+
+// textIn is a setting that is a text, empty where it says nothing: null, false, or a
+// table without keys.
+func (p *plan) textIn(s setting, expected string) string {
+	text, is := s.value.(string)
+	if _, list := s.value.([]any); !is && (list || !empty(s.value)) {
+		p.wrong(s, expected)
+	}
+	return text
+}
+
+// on is whether a setting is switched on, whatever field it is of; one that says nothing
+// is not.
+func (p *plan) on(s setting) bool {
+	if s.value == nil {
+		return false
+	}
+	v, err := switchOf(s.value)
+	if err != nil {
+		p.keep(wrongValue(s, err))
+		return false
+	}
+	return v.(bool)
+}
+
+// word is a setting that is one of several words in any case; empty where it says
+// nothing.
+func (p *plan) word(s setting, words ...string) string {
+	expected := strings.Join(words, ", ")
+	text := strings.ToLower(p.textIn(s, expected))
+	if text != "" && !slices.Contains(words, text) {
+		p.wrong(s, expected)
+	}
+	return text
+}
+
 // wrongValue is an error about one value, of its file or of the command.
 func wrongValue(s setting, err error) error {
 	if s.file != "" {
@@ -113,8 +158,13 @@ func same(a, b any) bool { return strings.EqualFold(fmt.Sprint(a), fmt.Sprint(b)
 
 // shown is a value as a message has it.
 func shown(v any) string {
-	if list, is := v.([]string); is {
-		return strings.Join(list, ", ")
+	switch v := v.(type) {
+	case []string:
+		return strings.Join(v, ", ")
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a table"
 	}
 	text := fmt.Sprint(v)
 	if runes := []rune(text); len(runes) > mostShown {

@@ -207,7 +207,12 @@ func TestRefused(t *testing.T) {
 		{"f.toml", "[training]\nseq_len = \n", "line 2"},
 		{"f.toml", "[[training]]\n", "list of tables"},
 		{"f.toml", "[training]\nseq_len = [1, 2\n", "does not end"},
-		{"f.toml", "[training]\nseq_len = 1\nseq_len = 2\n", "given twice"},
+		{"f.toml", "[training]\nseq_len = 1\n'seq_len' = 2\n", `line 3: the key "training.seq_len" is given twice, first in line 2`},
+		{"f.toml", "training.seq_len = 1\ntraining.seq_len = 2\n", "is given twice, first in line 1"},
+		{"f.toml", "[training]\nsteps = 1\n[model]\n[training]\nseq_len = 2\n", `line 4: the table "training" is given twice, first in line 1`},
+		{"f.toml", "[a.b]\nx = 1\n[a]\n[ a . \"b\" ]\n", `line 4: the table "a.b" is given twice, first in line 1`},
+		{"f.toml", "[a]\nb.c = 1\n[a.b]\n", `line 3: the table "a.b" is given twice, first in line 2`},
+		{"f.toml", "[a]\nb = 1\n[a.b]\n", `"b" is a value already`},
 	} {
 		_, err := Read([]string{c.name}, published(map[string]string{c.name: c.text}))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -216,6 +221,44 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Read([]string{"nowhere.yaml"}, published(nil)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a lost file: %v", err)
+	}
+}
+
+// A value of another kind than its key takes is refused, of the keys too that are more than
+// one field; what says nothing is not.
+func TestValuesOfAnotherKind(t *testing.T) {
+	const factory, trainer, axolotl = "finetuning_type: full\nstage: sft\ntemplate: t\nmodel_name_or_path: m\n", "num_train_epochs: 1\n", "base_model: m\n"
+	for _, c := range []struct{ file, key, value, want string }{
+		{factory, "do_predict", "[]", "is a list, expected true or false"},
+		{factory, "do_predict", "{}", "is a table, expected true or false"},
+		{factory, "do_predict", "", ""},
+		{factory, "do_train", "3", "is 3, expected true or false"},
+		{factory, "freeze_vision_tower", "[true]", "is a list, expected true or false"},
+		{factory, "disable_gradient_checkpointing", "maybe", "is maybe, expected true or false"},
+		{factory, "disable_gradient_checkpointing", "[]", "is a list, expected true or false"},
+		{factory, "disable_gradient_checkpointing", "'yes'", ""},
+		{strings.Replace(factory, "stage: sft\n", "", 1), "stage", "3", "is 3, expected pt, sft, rm, ppo, dpo, kto"},
+		{strings.Replace(factory, "stage: sft\n", "", 1), "stage", "[sft]", "is a list, expected pt, sft"},
+		{trainer, "deepspeed", "[ds.json]", "is a list, expected the name of a file"},
+		{trainer, "deepspeed", "3", "is 3, expected the name of a file"},
+		{trainer, "deepspeed", "", ""},
+		{trainer, "fsdp", "{full_shard: 1}", "is a table, expected words such as full_shard"},
+		{trainer, "fsdp", "3", "is 3, expected words such as full_shard"},
+		{trainer, "fsdp", "''", ""},
+		{trainer, "fsdp_config", "[a]", "is a list, expected the name of a file"},
+		{trainer, "fsdp_config", "{}", ""},
+		{trainer, "gradient_checkpointing_kwargs", "[use_reentrant]", "is a list, expected an object of JSON"},
+		{axolotl, "rl", "[dpo]", "is a list, expected the name of a method"},
+		{axolotl, "rl", "false", ""},
+		{axolotl, "lora_target_linear", "some", "is some, expected true or false"},
+		{axolotl, "flash_attention", "{}", "is a table, expected true or false"},
+		{axolotl, "gradient_checkpointing", "[]", "is a list, expected true or false"},
+	} {
+		_, err := Read([]string{"f.yaml"}, published(map[string]string{"f.yaml": c.file + c.key + ": " + c.value + "\n"}))
+		want := "f.yaml: " + c.key + ": " + c.want
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %s: %v, want %q", c.key, c.value, err, want)
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ func (p *plan) world() int64 {
 // alone is files without the command that starts them: the programs of some softwares
 // start a process for each device by themselves, so that a file of theirs that says no
 // number means as many as there are (LLaMA-Factory's launcher with torchrun; axolotl and
-// TRL with accelerate launch).
+// TRL with accelerate launch). A script with a Trainer is started by one of the launchers
+// too where there are several devices, and its file does not say which.
 func (p *plan) alone() {
 	if p.text("sharding") == "no" { // of accelerate: one process
 		return
@@ -35,6 +36,8 @@ func (p *plan) alone() {
 		p.every = "axolotl train"
 	case p.software == "transformers" && p.method != "":
 		p.every = "trl " + p.method
+	case p.software == "transformers" && p.trainer:
+		p.every = "accelerate launch"
 	}
 }
 

@@ -39,9 +39,8 @@ func (p *plan) specialAccelerate(s setting) bool {
 		p.set("sharding", s)
 		return true
 	case "use_deepspeed", "use_fsdp":
-		if on, _ := s.value.(bool); on {
-			s.value = strings.TrimPrefix(key, "use_")
-			p.set("sharding", s)
+		if p.on(s) {
+			p.sharded(strings.TrimPrefix(key, "use_"), s)
 		}
 		return true
 	case "deepspeed_config_file":
@@ -61,8 +60,8 @@ func (p *plan) specialAccelerate(s setting) bool {
 
 // named reads the file that a setting names, beside the file that names it.
 func (p *plan) named(software string, s setting) {
-	name, is := s.value.(string)
-	if !is || name == "" {
+	name := p.textIn(s, "the name of a file")
+	if name == "" {
 		return
 	}
 	strength := s.strength
@@ -72,8 +71,8 @@ func (p *plan) named(software string, s setting) {
 	folder := p.folder
 	err := p.as(software, p.beside(name), strength)
 	p.folder = folder
-	if err != nil && p.err == nil {
-		p.err = fmt.Errorf("%s names it: %w", s.where(), err)
+	if err != nil {
+		p.keep(fmt.Errorf("%s names it: %w", s.where(), err))
 	}
 }
 
@@ -119,24 +118,27 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 			s.key = inner
 			err = p.apply(t, s)
 		}
-		if err != nil && p.err == nil {
-			p.err = err
-		}
+		p.keep(err)
+		return true
+	case key == "deepspeed" && s.value == true && s.file == "": // DeepSpeed's own switch of a command
 		return true
 	case key == "deepspeed" || key == "deepspeed_config":
 		p.named("deepspeed", s)
 		return true
-	case key == "fsdp" && !nested:
+	case key == "fsdp":
+		if nested {
+			s.key, s.value = key, map[string]any{}
+		}
 		p.fsdpWords(s)
 		return true
 	case key == "fsdp_config":
 		p.fsdpKey(inner, s)
 		return true
 	case key == "stage" && software == "llamafactory":
-		p.method = fmt.Sprint(s.value)
+		p.method = p.word(s, "pt", "sft", "rm", "ppo", "dpo", "kto")
 		return true
 	case key == "disable_gradient_checkpointing" && software == "llamafactory":
-		if on, _ := s.value.(bool); on {
+		if p.on(s) {
 			s.value = false
 			p.set("checkpointing", s)
 		}
@@ -155,9 +157,7 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 		// Its arguments are the Trainer's and its own.
 		outer, err := p.table("transformers")
 		if err == nil && outer.find(s.key) != nil {
-			if err = p.apply(outer, s); err != nil && p.err == nil {
-				p.err = err
-			}
+			p.keep(p.apply(outer, s))
 			return true
 		}
 	}
@@ -167,15 +167,13 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 // checkpointArguments reads an object of JSON on a command line; one in a file has
 // its keys by themselves.
 func (p *plan) checkpointArguments(s setting) {
-	text, is := s.value.(string)
-	if !is || text == "" {
+	text := p.textIn(s, "an object of JSON")
+	if text == "" {
 		return
 	}
 	tree, err := decode(s.where(), []byte(text))
 	if err != nil {
-		if p.err == nil {
-			p.err = err
-		}
+		p.keep(err)
 		return
 	}
 	s.value = tree["use_reentrant"]
@@ -190,8 +188,15 @@ func (p *plan) fsdpWords(s setting) {
 		}
 		return
 	}
+	if s.value == nil {
+		return
+	}
 	words, err := listOf(s.value)
-	if err != nil || len(words.([]string)) == 0 {
+	if err != nil {
+		p.wrong(s, "words such as full_shard")
+		return
+	}
+	if len(words.([]string)) == 0 {
 		return
 	}
 	p.sharded("fsdp", s)
@@ -219,8 +224,8 @@ func (p *plan) sharded(kind string, s setting) {
 // fsdpFile reads the file that --fsdp_config names, whose keys are those of the setting,
 // or the same as text: an object of JSON.
 func (p *plan) fsdpFile(s setting) {
-	name, is := s.value.(string)
-	if !is || name == "" {
+	name := p.textIn(s, "the name of a file, or an object of JSON")
+	if name == "" {
 		return
 	}
 	tree, err := map[string]any(nil), error(nil)
@@ -231,9 +236,7 @@ func (p *plan) fsdpFile(s setting) {
 		tree, err = p.read(name)
 	}
 	if err != nil {
-		if p.err == nil {
-			p.err = fmt.Errorf("%s names it: %w", s.where(), err)
-		}
+		p.keep(fmt.Errorf("%s names it: %w", s.where(), err))
 		return
 	}
 	for _, set := range flatten(tree) {
@@ -267,14 +270,11 @@ func (p *plan) fsdpKey(key string, s setting) {
 	if s.key == "fsdp_config.fsdp_transformer_layer_cls_to_wrap" {
 		return
 	}
-	if err := p.apply(t, s); err != nil && p.err == nil {
-		p.err = err
-	}
+	p.keep(p.apply(t, s))
 }
 
 // specialAxolotl reads the switches of axolotl that are forms of one thing.
 func (p *plan) specialAxolotl(s setting) bool {
-	on, _ := s.value.(bool)
 	switch s.key {
 	case "deepspeed":
 		p.named("deepspeed", s)
@@ -283,16 +283,14 @@ func (p *plan) specialAxolotl(s setting) bool {
 	case "fsdp_config":
 		// an empty table
 	case "rl":
-		if !empty(s.value) {
-			p.method = fmt.Sprint(s.value)
-		}
+		p.method = p.textIn(s, "the name of a method such as dpo")
 	case "lora_target_linear":
-		if on {
+		if p.on(s) {
 			s.value = []any{"all-linear"}
 			p.set("lora_targets", s)
 		}
 	case "flash_attention", "sdp_attention", "eager_attention", "flex_attention", "xformers_attention", "sage_attention":
-		if on {
+		if p.on(s) {
 			s.value = strings.TrimSuffix(s.key, "_attention")
 			p.set("attention", s)
 		}

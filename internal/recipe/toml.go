@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // library for the rest (BurntSushi/toml 1.6.0) weighs 0.2 MB, which the program has no
 // room for; what is outside the part is refused with its line.
 func decodeTOML(name string, text []byte) (map[string]any, error) {
-	r := &tomlReader{file: name, root: map[string]any{}}
+	r := &tomlReader{file: name, root: map[string]any{}, closed: map[string]int{}, lines: map[string]int{}}
 	r.table = r.root
 	for line := range strings.Lines(string(text)) {
 		r.line++
@@ -30,7 +31,10 @@ type tomlReader struct {
 	file        string
 	line        int
 	root, table map[string]any
-	list        string // the key of a list that goes on, and what there is of it
+	path        []string       // of the table that is open
+	closed      map[string]int // tables that no head may open again, with the line of each
+	lines       map[string]int // of keys
+	list        string         // the key of a list that goes on, and what there is of it
 	items       string
 }
 
@@ -54,7 +58,7 @@ func (r *tomlReader) read(line string) error {
 		if !closed {
 			return r.wrong("%.60q lacks its ]", line)
 		}
-		return r.open(path)
+		return r.head(path)
 	}
 	key, value, found := strings.Cut(line, "=")
 	key, value = strings.Trim(strings.TrimSpace(key), `"'`), strings.TrimSpace(value)
@@ -88,55 +92,82 @@ func uncommented(line string) string {
 	return line
 }
 
-// open goes to a table by its path.
-func (r *tomlReader) open(path string) error {
-	table := r.root
+// twice refuses what is there already, and says where.
+func (r *tomlReader) twice(what, name string, line int) error {
+	return source.InField(r.file, "line "+strconv.Itoa(r.line), "%s %.60q is given twice, first in line %d", what, name, line).
+		WithHint("keep one of them")
+}
+
+// names are the parts of a path with dots between.
+func (r *tomlReader) names(path string) ([]string, error) {
 	parts := strings.Split(path, ".")
 	if len(parts) > mostNesting {
-		return r.wrong("%.60q nests too deep", path)
+		return nil, r.wrong("%.60q nests too deep", path)
 	}
-	for _, part := range parts {
-		part = strings.Trim(strings.TrimSpace(part), `"'`)
-		if part == "" {
-			return r.wrong("%.60q is no name of a table", path)
+	for i, part := range parts {
+		if parts[i] = strings.Trim(strings.TrimSpace(part), `"'`); parts[i] == "" {
+			return nil, r.wrong("%.60q is no name of a table", path)
 		}
+	}
+	return parts, nil
+}
+
+// head opens a table by its head, which it has once.
+func (r *tomlReader) head(path string) error {
+	parts, err := r.names(path)
+	if err != nil {
+		return err
+	}
+	whole := strings.Join(parts, ".")
+	if line, is := r.closed[whole]; is {
+		return r.twice("the table", whole, line)
+	}
+	r.closed[whole] = r.line
+	r.path = parts
+	r.table, err = r.within(r.root, parts)
+	return err
+}
+
+// within is the table below another, which is made where it is not there.
+func (r *tomlReader) within(table map[string]any, parts []string) (map[string]any, error) {
+	for _, part := range parts {
 		if table[part] == nil {
 			table[part] = map[string]any{}
 		}
 		inner, is := table[part].(map[string]any)
 		if !is {
-			return r.wrong("%.60q is a value already", part)
+			return nil, r.wrong("%.60q is a value already", part)
 		}
 		table = inner
 	}
-	r.table = table
-	return nil
+	return table, nil
 }
 
-// put keeps a value under a key, which may have dots.
+// put keeps a value under a key, which may have dots: the tables before the last of them
+// are then given, and no head may open them again.
 func (r *tomlReader) put(key string, v any) error {
-	table, outer := r.table, r.table
-	if at := strings.LastIndex(key, "."); at >= 0 {
-		if err := r.within(key[:at]); err != nil {
-			return err
+	parts, err := r.names(key)
+	if err != nil {
+		return err
+	}
+	last := len(parts) - 1
+	table, err := r.within(r.table, parts[:last])
+	if err != nil {
+		return err
+	}
+	path := append(slices.Clone(r.path), parts...)
+	for n := len(path) - last; n < len(path); n++ {
+		outer := strings.Join(path[:n], ".")
+		if r.closed[outer] == 0 {
+			r.closed[outer] = r.line
 		}
-		table, key = r.table, strings.TrimSpace(key[at+1:])
-		r.table = outer
 	}
-	if _, twice := table[key]; twice {
-		return r.wrong("%.60q is given twice", key)
+	whole := strings.Join(path, ".")
+	if _, twice := table[parts[last]]; twice {
+		return r.twice("the key", whole, max(r.closed[whole], r.lines[whole]))
 	}
-	table[key] = v
+	table[parts[last]], r.lines[whole] = v, r.line
 	return nil
-}
-
-// within goes to a table below the one that is open.
-func (r *tomlReader) within(path string) error {
-	root := r.root
-	r.root = r.table
-	err := r.open(path)
-	r.root = root
-	return err
 }
 
 // ended keeps a list once its last bracket was read.

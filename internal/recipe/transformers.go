@@ -43,6 +43,8 @@ func (p *plan) methodByKeys() {
 		p.method = "grpo"
 	case p.said("reference_precomputed") || p.said("kl"):
 		p.method = "dpo"
+	case p.said("packing"):
+		p.method = "sft"
 	}
 }
 
