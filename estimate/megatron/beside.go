@@ -73,7 +73,7 @@ func unmodelled(in estimate.Input, s settings) string {
 	train := in.Workload.Training
 	for _, f := range in.Workload.Features {
 		switch f {
-		case workload.FlashAttention, workload.RecurrentKernels:
+		case workload.FlashAttention, workload.RecurrentKernels, workload.ExpandableSegments:
 		default:
 			return fmt.Sprintf("%s is not modelled for Megatron-LM", f)
 		}

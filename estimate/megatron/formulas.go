@@ -35,7 +35,7 @@ func Formulas() []account.Formula {
 			Source: megatron + "core/optimizer/distrib_optimizer.py", Worked: "64,109,568 / 8 × 8 bytes = 64,109,568 bytes"},
 		{ID: workspaceFormula, Short: "of TransformerEngine once, of cuBLAS for each thread", Rule: "TransformerEngine: 32 MiB from compute capability 9 on, 4 MiB before; cuBLAS: CUBLAS_WORKSPACE_CONFIG, for the thread of the program and that of backward; gradients that stand for fused ones: one tensor of each shape; the gathered input of the output layer",
 			Source: engine + "pytorch/cpp_extensions/gemm.py", Worked: "33,554,432 + 2 × 33,554,432 = 100,663,296 bytes on H100 with :4096:8"},
-		{ID: inputFormula, Short: "4 × 8 bytes a token, and a mask", Rule: "tokens, labels, positions and the mask of the loss: 8 bytes each for each token; the mask of attention that the data loader makes: micro-batch × positions² bytes",
+		{ID: inputFormula, Short: "28 bytes a token, and a mask", Rule: "first stage: tokens and positions, 8 bytes each for each token; last stage: labels, 8 bytes, and the mask of the loss, 4; the mask of attention that the data loader makes: micro-batch × positions² bytes; of all micro-batches of a step where a release keeps them (0.18)",
 			Source: megatron + "training/utils.py", Worked: "4 × 1,024² = 4,194,304 bytes of mask"},
 		{ID: operatorFormula, Short: "what each operator makes and keeps", Rule: "operators of mcore and TransformerEngine in the order of the program and of the pipeline's schedule: results, what is kept for backward, temporaries",
 			Source: engine + "pytorch/module/layernorm_linear.py", Worked: "norm and product keep 2 × 4,194,304 bytes of a stream of 4 × 1,024 × 512 × 2 bytes"},

@@ -83,6 +83,7 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 		return estimate.Result{}, parallel.NotModelled("the program of this model does not run: %v", err)
 	}
 	r.imbalance()
+	r.somewhere()
 	r.surroundings(in)
 	tl.Close()
 	return estimate.Result{Timeline: tl}, nil

@@ -17,6 +17,8 @@ type run struct {
 	chunks []*chunk
 	held   []torch.Tensor // by chunk: what the model was given last
 
+	batches []torch.Tensor // of the step, where they stay
+
 	embedding, position, head torch.Tensor
 	final                     weight
 	tl                        *timeline.Timeline

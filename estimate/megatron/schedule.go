@@ -18,20 +18,13 @@ type pass struct {
 // more.
 func (s settings) order(stage int64) []pass {
 	chunks := max(1, s.schedule.Chunks)
+	micro := s.laid()
 	if s.pipeline == 1 {
 		var list []pass
-		for range min(s.micro, 2) {
+		for range micro {
 			list = append(list, pass{}, pass{backward: true})
 		}
 		return list
-	}
-	micro := s.micro
-	if s.schedule.Kind != workload.GPipe {
-		most := 2*s.pipeline + 2
-		if chunks > 1 {
-			most = 3*s.group() + micro%s.group()
-		}
-		micro = min(micro, most)
 	}
 	warmup := min(s.pipeline-stage-1, micro)
 	switch {
@@ -52,6 +45,20 @@ func (s settings) order(stage int64) []pass {
 		list = append(list, pass{backward: true, chunk: int(chunks) - 1 - s.chunkOf(k, chunks, micro)})
 	}
 	return list
+}
+
+// laid is the micro-batches of a step that are laid out.
+func (s settings) laid() int64 {
+	most := 2*s.pipeline + 2
+	switch {
+	case s.pipeline == 1:
+		most = 2
+	case s.schedule.Kind == workload.GPipe:
+		most = s.micro
+	case s.schedule.Chunks > 1:
+		most = 3*s.group() + s.micro%s.group()
+	}
+	return min(s.micro, most)
 }
 
 // group is the micro-batches that run through one chunk before the next one's turn:
@@ -85,11 +92,14 @@ func (r *run) step(n int) {
 	s := r.te.s
 	queues := make([][]flight, len(r.chunks))
 	r.phase("forward", n)
+	r.te.m.Drop(r.batches...)
+	r.batches = nil
 	turned := false
 	for _, p := range s.order(int64(r.stage)) {
 		if p.backward && !turned {
 			turned = true
 			r.phase("backward", n)
+			r.keepOthers()
 		}
 		if !p.backward {
 			queues[p.chunk] = append(queues[p.chunk], r.forward(p.chunk))
@@ -125,7 +135,7 @@ func (r *run) forward(chunk int) flight {
 	} else {
 		f.output = x
 	}
-	e.m.Drop(ids, mask)
+	r.leave(ids, mask)
 	if !c.last {
 		e.m.Deallocate(f.output) // it was sent
 	}
@@ -224,19 +234,4 @@ func (r *run) tabulate(c *chunk) {
 			r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.turned)
 		}
 	}
-}
-
-// batch is what the data loader gives a chunk: tokens, positions, labels and the mask
-// of the loss on the stages that read them, and the mask of attention, of a byte for
-// each pair of positions.
-func (r *run) batch(c *chunk) (ids, mask torch.Tensor) {
-	s := r.te.s
-	if !c.first && !c.last {
-		return ids, mask
-	}
-	ids = r.te.m.Input(dtype.I64, 4, s.tokens())
-	if s.loaderMask {
-		mask = r.te.m.Input(dtype.Bool, s.batch, s.positions/s.context, s.positions)
-	}
-	return ids, mask
 }

@@ -32,7 +32,7 @@ type settings struct {
 	compute                             dtype.Format
 	gradients, master, moment1, moment2 dtype.Format
 
-	hiddenDropout, attentionDropout, fusion, loaderMask bool
+	hiddenDropout, attentionDropout, fusion, loaderMask, keepsBatches bool
 }
 
 // yes is a switch that is on where nobody said otherwise.
@@ -82,6 +82,7 @@ func settingsOf(in estimate.Input) settings {
 		s.compute = p
 	}
 	s.hiddenDropout, s.attentionDropout = yes(s.HiddenDropout), yes(s.AttentionDropout)
+	s.keepsBatches = keepsBatches(w.Engine.Version)
 	s.fusion, s.loaderMask = yes(s.AccumulationFusion), yes(s.LoaderMask)
 	return s
 }

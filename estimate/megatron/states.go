@@ -140,6 +140,9 @@ func lcm(a, b int64) int64 {
 	return a / x * b
 }
 
+// buffer lays out the last of the ranks that divide the optimizer's states: they hold
+// as much of each bucket, and differ in where parameters are cut
+// (_build_model_gbuf_range of megatron/core/optimizer/distrib_optimizer.py).
 func (st *states) buffer(list []*parameter, ranks int64) {
 	if st.s.divided {
 		st.least(list, ranks)
@@ -163,9 +166,9 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 		return
 	}
 	for _, b := range buckets {
-		share := (b.to - b.from) / ranks
+		from := b.to - (b.to-b.from)/ranks
 		for _, at := range b.places {
-			if n := min(at.to, b.from+share) - max(at.from, b.from); n > 0 {
+			if n := min(at.to, b.to) - max(at.from, from); n > 0 {
 				st.pieces = append(st.pieces, piece{n})
 			}
 		}

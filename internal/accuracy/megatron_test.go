@@ -30,8 +30,8 @@ func TestMegatronRows(t *testing.T) {
 		}
 	}
 	t.Log(scoreOf(rows))
-	if len(rows) != 112 || inside < 98 {
-		t.Errorf("%d of %d rows are inside, want 98 of 112", inside, len(rows))
+	if len(rows) != 112 || inside < 100 {
+		t.Errorf("%d of %d rows are inside, want 100 of 112", inside, len(rows))
 	}
 }
 

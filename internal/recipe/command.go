@@ -55,6 +55,7 @@ type command struct {
 	cublas  string
 	// deterministic says that the environment asks TransformerEngine for the same result each time.
 	deterministic bool
+	expandable    bool // the environment asks PyTorch's allocator for segments that grow
 	nested        int
 	every         string // the launcher that starts a process for each device, where nobody says how many
 }
@@ -98,6 +99,12 @@ func (c *command) assign(name, value string) {
 		c.cublas = value
 	case "NVTE_ALLOW_NONDETERMINISTIC_ALGO":
 		c.deterministic = value == "0"
+	case "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF":
+		for pair := range strings.SplitSeq(value, ",") {
+			if key, on, _ := strings.Cut(pair, ":"); strings.TrimSpace(key) == "expandable_segments" {
+				c.expandable = strings.TrimSpace(on) == "True"
+			}
+		}
 	}
 }
 
@@ -122,10 +129,13 @@ func (c *command) program(words []string) error {
 	return c.script(words)
 }
 
-// launched notes what the environment says: the workspaces of cuBLAS, and devices
-// where no launcher says how many processes run.
+// launched notes what the environment says: the workspaces of cuBLAS, how the
+// allocator reserves, and devices where no launcher says how many processes run.
 func (c *command) launched() {
 	p := c.plan
+	if c.expandable {
+		p.set("expandable_segments", setting{value: true, written: "PYTORCH_ALLOC_CONF", strength: inLauncher})
+	}
 	if p.software == "megatron" && c.cublas != "" {
 		p.set("cublas_workspace", setting{value: c.cublas, written: "CUBLAS_WORKSPACE_CONFIG", strength: inLauncher})
 	}

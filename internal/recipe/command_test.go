@@ -172,6 +172,22 @@ func TestMegatronDeterministic(t *testing.T) {
 	}
 }
 
+// The environment asks PyTorch's allocator for segments that grow.
+func TestExpandableSegments(t *testing.T) {
+	for command, want := range map[string]bool{
+		"torchrun --nproc_per_node 8": false,
+		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun --nproc_per_node 8":                       true,
+		"env PYTORCH_ALLOC_CONF=max_split_size_mb:64,expandable_segments:True torchrun --nproc_per_node 8":   true,
+		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False,max_split_size_mb:64 torchrun --nproc_per_node 8": false,
+		"PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8 torchrun --nproc_per_node 8":               false,
+	} {
+		r, err := Parse(strings.Fields(command+" pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
+		if err != nil || slices.Contains(r.Workload.Features, workload.ExpandableSegments) != want {
+			t.Errorf("%s: %v (%v)", command, r.Workload.Features, err)
+		}
+	}
+}
+
 // A pipeline of Megatron's: interleaved where a stage runs several pieces, and
 // recomputation with its method.
 func TestMegatronPipeline(t *testing.T) {

@@ -29,6 +29,9 @@ func (p *plan) train() *workload.Train {
 	if p.yes("compile") {
 		w.Features = append(w.Features, workload.TorchCompile)
 	}
+	if p.yes("expandable_segments") {
+		w.Features = append(w.Features, workload.ExpandableSegments)
+	}
 	if name := p.text("model"); name != "" {
 		p.recipe.Models = append(p.recipe.Models, name)
 	}
