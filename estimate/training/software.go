@@ -117,6 +117,13 @@ func (j *job) compilesLayers() bool {
 	return own == modules.TorchTitan && j.has(workload.TorchCompile)
 }
 
+// hooksLayers reports hooks on each layer, at which torch.compile of a whole model ends
+// a graph.
+func (j *job) hooksLayers() bool {
+	s := j.sharing()
+	return s != nil && s.Kind == workload.FSDP2
+}
+
 // reordered is what a compiled backward leaves open. What is requested is open beside
 // its blocks alone: what stood higher before them stays the peak until it is reached.
 // What the allocator reserves is open by the whole of it, since another order of sizes

@@ -276,8 +276,8 @@ func (n *Net) BlocksFrom() int { return n.blocksFrom }
 // compileLacks is why a compiled block of this layer is not known.
 func (n *Net) compileLacks(l *layer) string {
 	switch a, attends := l.Mixers[0].(model.Attention); {
-	case !n.o.Release.compilesBlocks():
-		return "torch.compile of a whole model fuses and reorders operators, which is not modelled; torchtitan compiles each block since 2024-05-21"
+	case !n.o.Release.compilesBlocks() && !n.o.Breaks:
+		return "torch.compile of a whole model without fully_shard (FSDP2) fuses and reorders operators, which is not modelled; torchtitan compiles each block since 2024-05-21"
 	case n.o.FP8 && !n.o.Chooses && !n.titanRecomputes(l):
 		return "what FP8 keeps of a compiled block that is not computed again is not modelled"
 	case n.o.CPU:

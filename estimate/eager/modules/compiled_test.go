@@ -101,8 +101,16 @@ func lossCases(t *testing.T, each func(name string, n *Net, logits, labels torch
 // heldByLoss is what a loss keeps between forward and backward beside itself and its
 // operands, which are there before, and what its backward makes.
 func heldByLoss(m *torch.Machine, loss func() torch.Tensor) (kept, made []int64) {
+	kept, made = heldAfter(m, loss)
+	kept = slices.Delete(kept, slices.Index(kept, 4), slices.Index(kept, 4)+1) // the loss
+	return kept, made[1:]                                                      // and its gradient
+}
+
+// heldAfter is what stands between forward and backward of a function, its result among
+// it, and what its backward makes.
+func heldAfter(m *torch.Machine, forward func() torch.Tensor) (kept, made []int64) {
 	m.Phase("forward", 1)
-	l := m.Keep(loss())
+	l := m.Keep(forward())
 	m.Phase("backward", 1)
 	m.Backward(m.Hold(l))
 	tl, err := m.Timeline()
@@ -120,8 +128,6 @@ func heldByLoss(m *torch.Machine, loss func() torch.Tensor) (kept, made []int64)
 			kept = slices.Delete(kept, slices.Index(kept, size), slices.Index(kept, size)+1)
 		}
 	}
-	kept = slices.Delete(kept, slices.Index(kept, 4), slices.Index(kept, 4)+1) // the loss
-	made = made[1:]                                                            // and its gradient
 	slices.Sort(kept)
 	slices.Sort(made)
 	return kept, made

@@ -70,6 +70,7 @@ type Options struct {
 	Segment       int   // or so many at once; 0 is one
 	Chooses       bool  // or all of a layer but what the software chooses to keep
 	Compiles      bool  // torch.compile, in the way of software that compiles each layer by itself
+	Breaks        bool  // layers have hooks that end what torch.compile makes one graph of
 	FP8           bool  // products read copies of their operands in 8 bits
 	Reentrant     bool  // by the older of PyTorch's two ways
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing

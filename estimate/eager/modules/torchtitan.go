@@ -24,7 +24,7 @@ func (r Release) dropsLogits() bool { return r.since(0, 1, 20240612) }
 func (r Release) widensInLoss() bool { return r.since(0, 1, 20241022) }
 
 // compilesBlocks: torch.compile is of each block by itself; before, of the whole model
-// (commit 9954e19cc).
+// (commit 9954e19cc), which hooks of fully_shard break up (compiled_whole.go).
 func (r Release) compilesBlocks() bool { return r.since(0, 1, 20240521) }
 
 // compilesLoss: the loss is compiled too, where the blocks are; for a while it was not
@@ -117,7 +117,7 @@ func (n *Net) titanLogits(b Batch) torch.Tensor {
 	for i := range s.layers {
 		f.Set(&h, n.titanThrough(&s.layers[i], h, batch))
 	}
-	f.Set(&h, n.titanNorm(n.outside.one(model.RoleFinalNorm), h))
+	f.Set(&h, n.titanLastNorm(n.outside.one(model.RoleFinalNorm), h))
 	if !n.o.Release.unfolds() {
 		f.Set(&h, m.Reshape(h, batch, length, h.Size(-1)))
 	}
