@@ -21,9 +21,9 @@ type Rules struct {
 	// Chunks is how many pieces of the layers each stage runs, in turn with the other
 	// stages (virtual stages); 0 and 1 are one.
 	Chunks int
-	// Layers is how many layers each piece has, in the order of the model; nil
-	// divides them evenly.
-	Layers []int
+	// Layers is how many of a model's layers each piece has, in the order of the
+	// model; nil divides them evenly.
+	Layers func(layers int) ([]int, error)
 	// EvenStages refuses layers that the pipeline does not divide evenly.
 	EvenStages bool
 	// ExpertTensor divides each routed expert by tensor parallelism as well when
@@ -122,14 +122,19 @@ func (r Rules) stages(layers, stages int) ([]int, error) {
 
 // declared is the layers of each piece as they were declared.
 func (r Rules) declared(layers, pieces int) ([]int, error) {
-	sum := 0
-	for _, n := range r.Layers {
+	counts, err := r.Layers(layers)
+	if err != nil {
+		return nil, err
+	}
+	sum, least := 0, 0
+	for _, n := range counts {
 		sum += n
+		least = min(least, n)
 	}
-	if len(r.Layers) != pieces || sum != layers {
-		return nil, notSupported("%d layers over %d pieces are declared as %v", layers, pieces, r.Layers)
+	if len(counts) != pieces || sum != layers || least < 0 {
+		return nil, notSupported("%d layers over %d pieces are declared as %v", layers, pieces, counts)
 	}
-	return r.Layers, nil
+	return counts, nil
 }
 
 // vocabulary is the rows of the vocabulary with padding. Worked numbers: vLLM

@@ -35,6 +35,9 @@ type Megatron struct {
 	// FirstLayers and LastLayers are the layers of the first and the last stage; 0
 	// where all have as many.
 	FirstLayers, LastLayers int64
+	// CountEmbedding and CountLoss say that the embedding and the loss count as a layer
+	// when layers are divided over stages.
+	CountEmbedding, CountLoss bool
 	// Layout is --pipeline-model-parallel-layout, as it is written.
 	Layout string
 	// ExpertTensor is the ranks that divide each expert; 0 is tensor parallelism.
@@ -107,6 +110,8 @@ type megatronYAML struct {
 	VocabularyMultiple whole   `yaml:"vocabulary_multiple"`
 	FirstLayers        whole   `yaml:"first_stage_layers"`
 	LastLayers         whole   `yaml:"last_stage_layers"`
+	CountEmbedding     bool    `yaml:"embedding_counts_as_layer"`
+	CountLoss          bool    `yaml:"loss_counts_as_layer"`
 	Layout             string  `yaml:"pipeline_layout"`
 	ExpertTensor       whole   `yaml:"expert_tensor_parallel"`
 	GroupedGEMM        bool    `yaml:"grouped_gemm"`
@@ -137,6 +142,8 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		VocabularyMultiple: c.atLeast(field+"vocabulary_multiple", d.VocabularyMultiple, 0),
 		FirstLayers:        c.atLeast(field+"first_stage_layers", d.FirstLayers, 0),
 		LastLayers:         c.atLeast(field+"last_stage_layers", d.LastLayers, 0),
+		CountEmbedding:     d.CountEmbedding,
+		CountLoss:          d.CountLoss,
 		Layout:             d.Layout,
 		ExpertTensor:       int(c.atLeast(field+"expert_tensor_parallel", d.ExpertTensor, 0)),
 		GroupedGEMM:        d.GroupedGEMM,
@@ -152,6 +159,11 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),
 	}
 	var err error
+	if m.Layout != "" {
+		if _, err = PipelinePieces(m.Layout); err != nil {
+			c.wrong(field+"pipeline_layout", "is %q, which %v", m.Layout, err)
+		}
+	}
 	if m.CublasWorkspace, err = ParseCublasWorkspace(d.CublasWorkspace); err != nil {
 		c.wrong(field+"cublas_workspace_config", "%v", err)
 	}

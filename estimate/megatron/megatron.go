@@ -40,8 +40,9 @@ func Rules(w *workload.Workload) (parallel.Rules, error) {
 		r.VocabularyMultiple = m.VocabularyMultiple
 	}
 	r.ExpertTensor = m.ExpertTensor == 0 || m.ExpertTensor == max(1, w.Mesh.TensorParallel)
-	if m.Layout != "" || m.FirstLayers != 0 || m.LastLayers != 0 {
-		return r, parallel.NotModelled("stages of unequal layers are not modelled for Megatron-LM")
+	switch r.Layers = division(w.Mesh.PipelineParallel, max(1, r.Chunks), *m); {
+	case r.Layers != nil && w.Mesh.PipelineParallel < 2:
+		return r, refuse("layers are said to be divided over stages otherwise, and there is one stage (layout.pipeline_parallel)")
 	}
 	return r, nil
 }
@@ -212,6 +213,9 @@ func (r *run) build(in estimate.Input) (why string) {
 				why = reason
 			}
 			piece.layers = append(piece.layers, l)
+		}
+		if len(piece.layers) == 0 && !piece.first && !piece.last && why == "" {
+			why = "pieces of a pipeline without layers are not modelled for Megatron-LM"
 		}
 		if piece.last {
 			r.exit(in)

@@ -241,7 +241,11 @@ func TestRefused(t *testing.T) {
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}}\n", "leave 2"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, accumulation: 6, schedule: {kind: interleaved, chunks: 3}, megatron: {micro_batch_group: 3}}\n", "4 to 6 micro-batches"},
 		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 5}\ntraining: {optimizer: adamw}\n", "12 layers"},
-		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*3|(tt|)*6L}}\n", "unequal"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*3|(tt|)*6L}}\n", "one stage"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 2}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*6|t*6|L}}\n", "3 pieces"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 2}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*6|t*5L}}\n", "12 layers"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 2}\ntraining: {optimizer: adamw, megatron: {pipeline_layout: Et*6|t*6mL}}\n", "predict ahead"},
+		{"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {pipeline_parallel: 4}\ntraining: {optimizer: adamw, megatron: {last_stage_layers: 2}}\n", "10 layers"},
 	} {
 		_, err := laid(small(), c.text)
 		var broken *parallel.NotSupportedError

@@ -120,6 +120,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	m := &workload.Megatron{
 		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
 		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
+		FirstLayers: p.number("first_layers"), LastLayers: p.number("last_layers"), Layout: p.text("pipeline_layout"), CountEmbedding: p.yes("count_embedding"), CountLoss: p.yes("count_loss"),
 		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"), OptimizerInstances: p.number("optimizer_instances"),
 	}
 	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
@@ -234,14 +235,29 @@ func (p *plan) megatronPipeline(t *workload.Train) {
 		return
 	}
 	t.Schedule.Kind = workload.OneFOneB
-	chunks := p.number("chunks")
-	if each := p.number("layers_per_chunk"); each > 0 && p.number("layers") > 0 {
-		chunks = p.number("layers") / stages / each
-	}
-	if chunks > 1 {
+	if chunks, of := p.pieces(stages); chunks > 1 {
 		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: chunks}
-		p.derive("schedule", fmt.Sprintf("interleaved, %d pieces a stage", chunks), p.where("layers_per_chunk"))
+		p.derive("schedule", fmt.Sprintf("interleaved, %d pieces a stage", chunks), p.where(of))
 	}
+}
+
+// pieces is how many pieces of the model a stage runs, and what says so; the embedding
+// and the loss may count as layers.
+func (p *plan) pieces(stages int64) (int64, field) {
+	if layout := p.text("pipeline_layout"); layout != "" {
+		list, _ := workload.PipelinePieces(layout)
+		return int64(len(list)) / stages, "pipeline_layout"
+	}
+	layers := p.number("layers")
+	for _, f := range []field{"count_embedding", "count_loss"} {
+		if p.yes(f) {
+			layers++
+		}
+	}
+	if each := p.number("layers_per_chunk"); each > 0 && layers > 0 {
+		return layers / stages / each, "layers_per_chunk"
+	}
+	return p.number("chunks"), "chunks"
 }
 
 // megatronConfig is the model of the arguments in the words of Hugging Face's

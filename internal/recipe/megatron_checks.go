@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"floodmark/workload"
 )
 
 // megatronRule is something that Megatron-LM refuses: the field, and what it expects.
@@ -12,9 +14,6 @@ type megatronRule struct {
 	field    field
 	expected string
 }
-
-// dividedOtherwise is why a table leaves open how stages share the layers.
-const dividedOtherwise = "layers are divided over stages otherwise"
 
 // megatronRefuses stops where Megatron-LM does: what validate_args of
 // megatron/training/arguments.py, TransformerConfig of
@@ -47,7 +46,7 @@ func (p *plan) megatronCounts() []megatronRule {
 	var rules []megatronRule
 	for f := range strings.FieldsSeq(`processes processes_per_node nodes tensor_parallel pipeline_parallel context_parallel expert_parallel expert_tensor
 		micro_batch global_batch layers hidden heads head_size feed_forward key_value_heads vocabulary vocabulary_multiple context
-		layers_per_chunk chunks recompute_layers optimizer_instances reduce_bucket expert_feed_forward shared_feed_forward active_experts micro_batch_group`) {
+		layers_per_chunk chunks recompute_layers optimizer_instances reduce_bucket expert_feed_forward shared_feed_forward active_experts micro_batch_group first_layers last_layers`) {
 		rules = append(rules, megatronRule{p.said(field(f)) && p.number(field(f)) <= 0, field(f), "1 or more"})
 	}
 	return rules
@@ -132,15 +131,16 @@ func (p *plan) megatronChoices() []megatronRule {
 // megatronLayers are the layers of stages and of their pieces.
 func (p *plan) megatronLayers() []megatronRule {
 	stages, each := p.atLeastOne("pipeline_parallel"), p.number("layers_per_chunk")
-	even := !slices.ContainsFunc(p.workload.Open, func(text string) bool { return strings.HasSuffix(text, dividedOtherwise) })
-	pieces := p.number("chunks")
-	if each > 0 && !remains(p.number("layers"), stages, each) {
-		pieces = p.number("layers") / stages / each
-	}
+	even := !slices.ContainsFunc([]field{"first_layers", "last_layers", "pipeline_layout", "count_embedding", "count_loss"}, p.said)
+	pieces, _ := p.pieces(stages)
+	list, err := workload.PipelinePieces(p.text("pipeline_layout"))
 	return []megatronRule{
 		{each > 0 && p.said("chunks"), "layers_per_chunk", "one of it and --num-virtual-stages-per-pipeline-rank"},
 		{even && remains(p.number("layers"), stages), "layers", fmt.Sprintf("a multiple of the %d stages", stages)},
 		{even && each > 0 && remains(p.number("layers"), stages, each), "layers_per_chunk", "a divisor of the layers of a stage"},
+		{p.said("pipeline_layout") && err != nil, "pipeline_layout", "an E, layers t and bars, and an L, as Et*3|(tt|)*6L"},
+		{p.said("pipeline_layout") && remains(int64(len(list)), stages), "pipeline_layout", fmt.Sprintf("a multiple of the %d stages as pieces", stages)},
+		{p.said("pipeline_layout") && int64(strings.Count(strings.Join(list, ""), "t")) != p.number("layers"), "pipeline_layout", fmt.Sprintf("the %d layers", p.number("layers"))},
 		{pieces > 1 && stages == 1, "pipeline_parallel", "2 or more where stages have several pieces"},
 	}
 }
