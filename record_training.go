@@ -28,7 +28,10 @@ func (p *Prediction) training() *record.Training {
 	if t.Autocast != dtype.Unknown {
 		r.Autocast = record.Text(workload.FormatName(t.Autocast))
 	}
-	r.Modules = p.trainedModules(t.Tuning)
+	r.Modules = p.trainedModules(t)
+	if t.Frozen != nil {
+		r.FrozenComponents = t.Frozen.Components
+	}
 	sum := int64(0)
 	for _, m := range r.Modules {
 		if m.Parameters == nil {
@@ -41,11 +44,10 @@ func (p *Prediction) training() *record.Training {
 	}
 	r.TrainableParameters = &sum
 	if all, exact := p.Request.Model.Parameters().IsExact(); exact {
-		frozen := all
 		if t.Tuning == nil {
-			frozen = 0
+			all -= sum
 		}
-		r.FrozenParameters = &frozen
+		r.FrozenParameters = &all
 	}
 	return r
 }
@@ -80,6 +82,9 @@ func trainingFormats(w workload.Workload) []record.TrainingFormat {
 	}
 	if w.Precision.Parameters != dtype.Unknown {
 		add("parameters", workload.FormatName(w.Precision.Parameters))
+	}
+	if f := w.Training.Frozen; f != nil && f.Format != dtype.Unknown {
+		add("frozen_parameters", workload.FormatName(f.Format))
 	}
 	if t := w.Training.Tuning; t != nil {
 		if t.Base != "" {
@@ -123,7 +128,7 @@ func momentFormat(o workload.Optimizer, which int, declared workload.StateFormat
 }
 
 // trainedModules counts what is trained by kind of module.
-func (p *Prediction) trainedModules(t *workload.Tuning) []record.TrainedModule {
+func (p *Prediction) trainedModules(train workload.Train) []record.TrainedModule {
 	type kind struct {
 		module model.Module
 		whole  bool
@@ -144,9 +149,11 @@ func (p *Prediction) trainedModules(t *workload.Tuning) []record.TrainedModule {
 		trained[k] = account.Sum(account.Provenance{}, append(parts, known0(trained[k]))...)
 		base[k] = account.Sum(account.Provenance{}, account.Checked(n, fits, account.Provenance{}), known0(base[k]))
 	}
+	t := train.Tuning
 	if t == nil {
-		for _, tensor := range p.Request.Model.Tensors {
-			if tensor.Role.Category() == account.CategoryParameter && tensor.TiedTo == model.NotTied {
+		of := p.Request.Model.Components()
+		for i, tensor := range p.Request.Model.Tensors {
+			if tensor.Role.Category() == account.CategoryParameter && tensor.TiedTo == model.NotTied && !train.Frozen.Has(string(of[i])) {
 				add(tensor, true, tensor.Shape)
 			}
 		}

@@ -41,6 +41,13 @@ func (r Request) trained() (Request, error) {
 		r.Model = m
 	}
 	t := r.Workload.Training
+	if t != nil && t.Frozen != nil {
+		m, err := froze(r.Model, *t.Frozen, t.Tuning)
+		if err != nil {
+			return r, err
+		}
+		r.Model = m
+	}
 	if t == nil || t.Tuning == nil {
 		return r, nil
 	}
@@ -59,6 +66,32 @@ func (r Request) trained() (Request, error) {
 		r.Model = m
 	}
 	return r, r.tune(*t)
+}
+
+// froze is the model with the parameters of frozen components in their format. It
+// refuses components that the model does not have, and work that trains nothing.
+func froze(m *model.Model, f workload.Frozen, tuning *workload.Tuning) (*model.Model, error) {
+	held := *m
+	held.Tensors = slices.Clone(m.Tensors)
+	of, trains := m.Components(), tuning != nil && len(tuning.Saved) > 0
+	for i, t := range held.Tensors {
+		switch frozen := f.Has(string(of[i])); {
+		case t.Role.Category() != account.CategoryParameter:
+		case !frozen:
+			trains = true
+		case f.Format != dtype.Unknown && t.Packed == nil && t.Stored.Bits() >= 16:
+			held.Tensors[i].Stored = f.Format
+		}
+	}
+	for _, c := range f.Components {
+		if !slices.Contains(of, model.Component(c)) {
+			return nil, contradicts("leave it out, or name the model that has it", "the %s is to be frozen, and %s has none", c, cmp.Or(m.Name, "the model"))
+		}
+	}
+	if !trains {
+		return nil, contradicts("leave one out that is trained", "%s are to be frozen, and nothing is left to train", strings.Join(f.Components, " and "))
+	}
+	return &held, nil
 }
 
 // litgpt reports work of litgpt, whose model has a head of its own, and a name for
@@ -119,7 +152,11 @@ func (r *Request) tune(t workload.Train) error {
 		return &SettingsError{err}
 	}
 	tuning.Modules = nil
+	of := r.Model.Components()
 	for _, m := range a.Tuned {
+		if !m.Saved && t.Frozen.Has(string(of[m.Tensor])) {
+			continue
+		}
 		var frozen []workload.FrozenTensor
 		for _, f := range m.Frozen {
 			frozen = append(frozen, workload.FrozenTensor(f))

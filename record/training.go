@@ -14,6 +14,8 @@ type Training struct {
 	TrainableParameters *int64          `json:"trainable_parameters"`
 	FrozenParameters    *int64          `json:"frozen_parameters"`
 	Modules             []TrainedModule `json:"modules"`
+	// FrozenComponents are components of the model that are left as they are.
+	FrozenComponents []string `json:"frozen_components"`
 }
 
 // TrainingFormat is the declared format of one kind of tensor.

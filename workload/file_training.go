@@ -85,6 +85,7 @@ type trainingYAML struct {
 	DropOutputs    bool            `yaml:"drop_outputs"`
 	HostOptimizer  string          `yaml:"host_optimizer"`
 	Tuning         *tuningYAML     `yaml:"adapter"`
+	Frozen         *frozenYAML     `yaml:"frozen"`
 	Evaluation     *evaluationYAML `yaml:"evaluation"`
 	Save           *saveYAML       `yaml:"save"`
 	Export         *copyYAML       `yaml:"export"`
@@ -179,6 +180,7 @@ func (c *checker) training(d trainingYAML) *Train {
 	if a := d.Tuning; a != nil {
 		t.Tuning = c.tuning(*a)
 	}
+	t.Frozen = c.frozen(d.Frozen)
 	t.Objective = c.objective(d.Objective, t)
 	if e := d.Evaluation; e != nil {
 		t.Evaluation = &EvaluationLoop{

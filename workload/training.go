@@ -45,7 +45,8 @@ type Train struct {
 	// HostOptimizer says that the optimizer steps in main memory, over copies of the
 	// parameters there.
 	HostOptimizer HostOptimizer
-	Tuning        *Tuning // nil: every parameter is trained
+	Tuning        *Tuning // nil: every parameter is trained that is not frozen
+	Frozen        *Frozen // nil: nothing is
 	Evaluation    *EvaluationLoop
 	Save          *Save
 	Export        *ExportTo

@@ -64,7 +64,7 @@ func (j *job) weights() {
 		term := j.weightsTerm(t.Role.Category())
 		p := newParameter(t.Name, t.Role, local.Shape, t.Stored, term)
 		p.packed, p.part = j.packed(t), j.partOf(local.Tensor)
-		p.trained = j.trains() && j.train.Tuning == nil && p.role.Category() == account.CategoryParameter
+		p.trained = j.trains() && j.train.Tuning == nil && p.role.Category() == account.CategoryParameter && !j.isFrozen(local.Tensor)
 		figure := local.Bytes(t)
 		switch bytes, exact := figure.IsExact(); {
 		case j.has(workload.WeightOffload):
@@ -73,7 +73,7 @@ func (j *job) weights() {
 			j.absent(p, bytes, j.casts(t))
 			most = max(most, bytes)
 		case exact && j.isTensor(p):
-			p.tensor = j.machine.Parameter(p.format, j.trains() && j.train.Tuning == nil, p.shape...)
+			p.tensor = j.machine.Parameter(p.format, p.trained, p.shape...)
 			most = max(most, bytes)
 		case exact:
 			p.weight = j.born(term, bytes)

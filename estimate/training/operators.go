@@ -145,14 +145,15 @@ type holding struct {
 	stored  map[string]model.Tensor
 	tuned   map[string]modules.Adapter
 	copied  map[string]bool
+	frozen  map[string]bool
 	nested  bool // scales of packed weights are packed too
 	trained bool // every parameter is
 }
 
 func (j *job) holding() *holding {
-	h := &holding{j: j, stored: map[string]model.Tensor{}, tuned: map[string]modules.Adapter{}, copied: map[string]bool{}, trained: j.trains() && j.train.Tuning == nil}
-	for _, t := range j.in.Model.Tensors {
-		h.stored[t.Name] = t
+	h := &holding{j: j, stored: map[string]model.Tensor{}, tuned: map[string]modules.Adapter{}, copied: map[string]bool{}, frozen: map[string]bool{}, trained: j.trains() && j.train.Tuning == nil}
+	for i, t := range j.in.Model.Tensors {
+		h.stored[t.Name], h.frozen[t.Name] = t, j.isFrozen(i)
 		h.nested = h.nested || t.Role == model.RoleScale && t.Stored == dtype.U8
 	}
 	if j.train.Tuning == nil {
@@ -233,7 +234,7 @@ func (h *holding) weight(t model.Tensor) modules.Weight {
 	if !has {
 		own = t
 	}
-	w := modules.Weight{Format: own.Stored, Trained: h.trained && t.Role.Category() == account.CategoryParameter, Copied: h.copied[t.Name]}
+	w := modules.Weight{Format: own.Stored, Trained: h.trained && t.Role.Category() == account.CategoryParameter && !h.frozen[t.Name], Copied: h.copied[t.Name]}
 	switch {
 	case h.j.packed(own):
 		w.Format, w.Packed, w.Nested, w.GPTQ = h.j.compute(), true, h.nested, h.gptqOf(own)

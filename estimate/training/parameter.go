@@ -94,7 +94,7 @@ func (j *job) trained() []*parameter {
 	if j.train.Tuning == nil || j.ops != nil {
 		var list []*parameter
 		for _, p := range j.held {
-			if p.role.Category() == account.CategoryParameter && (j.ops == nil || p.trained) {
+			if p.role.Category() == account.CategoryParameter && p.trained {
 				list = append(list, p)
 			}
 		}

@@ -74,6 +74,44 @@ func TestWordsAloneBesideATower(t *testing.T) {
 	}
 }
 
+// A frozen tower has no gradients and no moments, whether its images have a program or
+// not; frozen, the decoder's leave those of tower and projector.
+func TestFrozenComponents(t *testing.T) {
+	m, err := load.Open("../../testdata/eager/qwen2_vl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := m.Components()
+	for _, c := range []struct {
+		images int64
+		frozen []string
+	}{{2, []string{"vision_tower", "projector"}}, {0, []string{"vision_tower", "projector"}}, {2, []string{"language_model"}}, {2, []string{"projector"}}} {
+		w := work(t, "bf16-params-bf16-grads-fp32-master-fp32-moments", "adamw", "fused")
+		w.Inputs[0].Dimensions = map[workload.Dimension]int64{workload.MicroBatch: 2, workload.Context: 100, workload.Images: c.images}
+		w.Training.Frozen = &workload.Frozen{Components: c.frozen}
+		var gradients, moments, masters int64
+		for i, tensor := range m.Tensors {
+			n, _ := tensor.Parameters()
+			if frozen := w.Training.Frozen.Has(string(of[i])); frozen || tensor.TiedTo != model.NotTied || tensor.Role.Category() != account.CategoryParameter {
+				continue
+			}
+			gradients, masters, moments = gradients+2*n, masters+4*n, moments+2*4*n
+		}
+		a := accountOf(t, m, w)
+		last := a.Phases[len(a.Phases)-1]
+		counts := int64(0) // a step's count of each tensor beside the moments
+		for term, want := range map[account.TermID]int64{account.TermGradients: gradients, account.TermMasterCopy: masters, account.TermOptimizerState: moments} {
+			got := bytesOf(a, last, term)
+			if term == account.TermOptimizerState {
+				counts = 4096
+			}
+			if got < want || got > want+counts {
+				t.Errorf("%d images, %v frozen: %s of %d bytes, want %d", c.images, c.frozen, term, got, want)
+			}
+		}
+	}
+}
+
 // timm's vision transformers run timm's own modules, which run no other model; a release
 // before 1.0.13 checkpoints in PyTorch's older way.
 func TestTimm(t *testing.T) {

@@ -97,6 +97,7 @@ type job struct {
 	tables     int    // of 8-bit states, which are made once
 	// division is how ranks share the states; nil where one holds everything.
 	division division
+	frozen   []bool // by the model's tensors; empty where nothing is
 	// caches says that the allocator may cache what is not predicted.
 	caches bool
 }
@@ -105,6 +106,11 @@ func newJob(in estimate.Input) *job {
 	j := &job{in: in, optimizers: map[*parameter]*torch.Optimizer{}}
 	if in.Workload.Training != nil {
 		j.train = *in.Workload.Training
+	}
+	if j.train.Frozen != nil {
+		for _, c := range in.Model.Components() {
+			j.frozen = append(j.frozen, j.train.Frozen.Has(string(c)))
+		}
 	}
 	j.machine = j.newMachine()
 	j.tape = newTape(j.machine, in.Plan.Ranks)
@@ -155,7 +161,7 @@ func (j *job) check() error {
 	}
 	for _, local := range j.in.Plan.Tensors {
 		t := j.in.Model.Tensors[local.Tensor]
-		if t.Role.Category() != account.CategoryParameter {
+		if t.Role.Category() != account.CategoryParameter || j.isFrozen(local.Tensor) {
 			continue
 		}
 		if packed := t.Packed != nil || t.Stored.Blocked() || t.Stored.Bits() < 16; packed && t.Stored != dtype.Unknown {
@@ -164,6 +170,9 @@ func (j *job) check() error {
 	}
 	return nil
 }
+
+// isFrozen reports a tensor of a component that is frozen.
+func (j *job) isFrozen(tensor int) bool { return tensor < len(j.frozen) && j.frozen[tensor] }
 
 // moments refuses formats of moments that the optimizer does not have, and warns
 // of those that PyTorch would not give it.

@@ -27,7 +27,7 @@ func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) {
 		return
 	}
 	w := &a.Workload
-	if f.Changed("micro-batch") || f.Changed("context") {
+	if slices.ContainsFunc([]string{"micro-batch", "context", "generated", "sequences", "images", "resolution"}, f.Changed) {
 		for _, in := range before {
 			dimensions := maps.Clone(in.Dimensions)
 			for _, over := range w.Inputs {
@@ -89,11 +89,11 @@ func (a *asked) ontoRecipe(r *floodmark.Request) error {
 	} else if err != nil {
 		return err
 	}
+	if slices.Contains(r.Model.Components(), model.VisionTower) {
+		c.FreezesOf(&r.Workload, r.Model.Type)
+	}
 	r.Declared = c.Declared
 	r.Warnings = append(r.Warnings, c.Warnings...)
-	if c.Towers != "" && slices.ContainsFunc(r.Model.Stacks, func(s model.Stack) bool { return s.Kind == model.Vision || s.Kind == model.Audio }) && len(r.Model.Stacks) > 1 {
-		r.Workload.Assumed = append(r.Workload.Assumed, c.Towers)
-	}
 	if c.Hidden != nil && len(r.Model.Stacks) > 0 {
 		c.Hidden(&r.Workload, int64(r.Model.Stacks[0].Width))
 	}

@@ -22,7 +22,7 @@ type trainOptions struct {
 	prepared                                          bool
 	evalBatch, evalBatches, evalSteps, logits, saveAs string
 	phases                                            []string
-	resume, zeroGrad                                  string
+	resume, zeroGrad, freeze                          string
 	sharding                                          shardingOptions
 }
 
@@ -44,6 +44,7 @@ func (o *trainOptions) addFlags(cmd *cobra.Command) {
 	textFlag(f, &o.adapterKind, "lora-kind", "lora or dora: the `kind` of adapter")
 	textFlag(f, &o.base, "base-format", "how the frozen weights are stored: a `format` such as nf4, nf4-double, int8")
 	f.BoolVar(&o.prepared, "prepared", false, "prepare_model_for_kbit_training casts what is not packed to 32 bits")
+	textFlag(f, &o.freeze, "freeze", "`components` of the model that are not trained, with commas between: vision_tower, projector, language_model")
 	textFlag(f, &o.evalBatch, "eval-batch", "`sequences` of one batch of evaluation, whose predictions are kept")
 	textFlag(f, &o.evalBatches, "eval-batches", "`batches` of evaluation")
 	textFlag(f, &o.evalSteps, "eval-accumulation-steps", "`batches` after which predictions move to main memory")
@@ -62,7 +63,7 @@ func (o *trainOptions) given(f *pflag.FlagSet) bool {
 // firstGiven is the first flag of training that was given; empty for none.
 func firstGiven(f *pflag.FlagSet) string {
 	for _, name := range []string{"train", "precision", "optimizer", "optimizer-implementation", "micro-batch", "accumulation", "checkpointing",
-		"autocast", "zero-grad", "lora-rank", "lora-targets", "modules-to-save", "lora-format", "lora-kind", "base-format", "prepared", "eval-batch", "eval-batches",
+		"autocast", "zero-grad", "lora-rank", "lora-targets", "modules-to-save", "lora-format", "lora-kind", "base-format", "prepared", "freeze", "eval-batch", "eval-batches",
 		"eval-accumulation-steps", "eval-logits", "save-copy", "resume", "phase"} {
 		if f.Changed(name) {
 			return name
@@ -160,6 +161,11 @@ func (o *trainOptions) loop(w *workload.Workload, t *workload.Train) error {
 	if o.checkpointing != "" {
 		if t.Checkpointing, err = workload.ParseCheckpointing(o.checkpointing); err != nil {
 			return &usageError{err: fmt.Errorf("--checkpointing %w", err)}
+		}
+	}
+	if o.freeze != "" {
+		if t.Frozen, err = workload.ParseFrozen(o.freeze); err != nil {
+			return &usageError{err: fmt.Errorf("--freeze %w", err)}
 		}
 	}
 	switch reset := workload.GradientReset(o.zeroGrad); reset {

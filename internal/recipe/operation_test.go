@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/dtype"
 	"floodmark/workload"
 )
 
@@ -118,19 +119,38 @@ func TestKeysWithoutBytes(t *testing.T) {
 	}
 }
 
-// What LLaMA-Factory freezes of a model that sees is named, its defaults too.
-func TestFrozenParts(t *testing.T) {
-	for _, c := range []struct{ file, want string }{
-		{"finetuning_type: full\n", "the towers (freeze_vision_tower, default of LLaMA-Factory), the projector (freeze_multi_modal_projector, default of LLaMA-Factory): LLaMA-Factory freezes"},
-		{"finetuning_type: full\nfreeze_vision_tower: false\nfreeze_multi_modal_projector: false\n", ""},
-		{"finetuning_type: full\nfreeze_vision_tower: false\nfreeze_multi_modal_projector: false\nfreeze_language_model: true\n", "the language model (x.yaml: freeze_language_model)"},
-		{"finetuning_type: lora\n", "adapters on towers and projector are counted"},
-		{"finetuning_type: lora\nlora_target: q_proj\n", ""},
+// What LLaMA-Factory freezes of a model that sees follows from its switches, their
+// defaults and the model's type; of a type whose modules are not known nothing is decided.
+func TestFrozenComponents(t *testing.T) {
+	const tower, projector, language = "freeze_vision_tower: ", "freeze_multi_modal_projector: ", "freeze_language_model: "
+	for _, c := range []struct{ file, model, want, open string }{
+		{"finetuning_type: full\n", "qwen2_vl", "vision_tower, projector", ""},
+		{"finetuning_type: full\n" + projector + "false\n", "llava", "vision_tower", ""},
+		{"finetuning_type: full\n" + projector + "false\n", "qwen3_vl_moe", "vision_tower", "mergers of deeper layers"},
+		{"finetuning_type: full\n" + tower + "false\n" + projector + "false\n", "qwen3_vl", "", ""},
+		{"finetuning_type: full\n" + tower + "false\n" + projector + "false\n" + language + "true\n", "qwen2_vl", "language_model", ""},
+		{"finetuning_type: full\n", "glm4v", "vision_tower, projector", "of a model of the type glm4v"},
+		{"finetuning_type: lora\n", "qwen2_5_vl", "vision_tower, projector", ""},
+		{"finetuning_type: lora\n" + tower + "false\n", "qwen2_5_vl", "projector", ""},
+		{"finetuning_type: lora\n" + projector + "false\n", "qwen2_5_vl", "vision_tower", "which layers of the projector get adapters"},
 	} {
 		text := "model_name_or_path: m\nstage: sft\ndo_train: true\ntemplate: qwen2_vl\ncutoff_len: 64\nbf16: true\n" + c.file
 		r, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": text}))
-		if err != nil || !strings.HasPrefix(r.Towers, c.want) || (c.want == "") != (r.Towers == "") {
-			t.Errorf("%q: %q, %v, want %q", c.file, r.Towers, err, c.want)
+		if err != nil {
+			t.Errorf("%q: %v", c.file, err)
+			continue
+		}
+		w := r.Workload
+		r.FreezesOf(&w, c.model)
+		got := ""
+		if f := w.Training.Frozen; f != nil {
+			got = strings.Join(f.Components, ", ")
+			if f.Format != dtype.BF16 {
+				t.Errorf("%q: kept in %v, want the format that the model is loaded in", c.file, f.Format)
+			}
+		}
+		if open := strings.Join(w.Assumed[len(r.Workload.Assumed):], " "); got != c.want || !strings.Contains(open, c.open) || (open == "") != (c.open == "") {
+			t.Errorf("%q of %s: %q, open %q; want %q, %q", c.file, c.model, got, open, c.want, c.open)
 		}
 	}
 }

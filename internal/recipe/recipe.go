@@ -32,10 +32,8 @@ type Recipe struct {
 	Hidden func(*workload.Workload, int64)
 	// Ranks is called once it is known how many ranks train, and with which release,
 	// where the software divides what it keeps whenever there are several; nil elsewhere.
-	Ranks func(*workload.Workload)
-	// Towers is what cannot be decided over of a model with towers of pictures or sound;
-	// empty where nothing is.
-	Towers string
+	Ranks    func(*workload.Workload)
+	freezing *freezing // of models that read more than text; nil where nothing is
 }
 
 // LengthNotSaid is the code of the warning that no configuration says how many

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,10 +139,13 @@ func trained(b *strings.Builder, t *record.Training, s Style) {
 	if t.Accumulation > 1 {
 		line += fmt.Sprintf(" · %d micro-batches a step", t.Accumulation)
 	}
+	if len(t.FrozenComponents) > 0 {
+		line += " · frozen: " + strings.Join(t.FrozenComponents, ", ")
+	}
 	b.WriteString(paragraph(s, "  ", line))
 	for _, m := range t.Modules {
-		if t.FrozenParameters == nil || *t.FrozenParameters == 0 {
-			continue
+		if !slices.ContainsFunc(t.Formats, func(f record.TrainingFormat) bool { return f.Tensor == "adapter" }) {
+			break // what is trained is no copy and stands beside nothing
 		}
 		b.WriteString(paragraph(s, "  ", trainedModule(m)))
 	}
