@@ -146,14 +146,14 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
 		r.calibrate(result.Timeline)
-		run, err := lay(ctx, result.Timeline, in.Memory, replayOptions(r.Workload))
+		laid, err := lay(ctx, result.Timeline, in.Memory, replayOptions(r.Workload))
 		if err != nil {
 			return outcome{}, fmt.Errorf("laying out rank %d: %w", plan.Ranks[0], err)
 		}
-		if err := layCourse(ctx, result, run, in.Memory); err != nil {
+		if err := layCourse(ctx, result, laid, in.Memory); err != nil {
 			return outcome{}, fmt.Errorf("laying out the orders of rank %d: %w", plan.Ranks[0], err)
 		}
-		made.accounts = append(made.accounts, budgeted(replay.Account(result.Timeline, run, account.Calculated), result))
+		made.accounts = append(made.accounts, budgeted(replay.Account(result.Timeline, laid.run, account.Calculated), result))
 		made.shares = append(made.shares, result.Share)
 		made.capacity = result.Capacity
 	}

@@ -1,46 +1,170 @@
 package floodmark
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"floodmark/account"
+	"floodmark/bytesize"
 	"floodmark/estimate"
 	"floodmark/replay"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
 
+// laidOut is the run of a timeline that is shown, and the most that one that ends
+// reserves.
+type laidOut struct {
+	run     *replay.Run
+	highest int64
+}
+
+// only is a run beside which no other may be.
+func only(run *replay.Run) laidOut { return laidOut{run, run.Peaks.Reserved.Bytes} }
+
 // lay runs a timeline through the allocator. What it caches is no need: where it
-// would hold more than the card has, it gives back what it caches before it
-// fails, so the run is made again within the least that the card can have, and
-// else within the most. Where it fails in both, a run without a limit that gives
-// back what it caches before each phase says what each phase needs.
-func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay.Options) (*replay.Run, error) {
-	unlimited := o
+// would hold more than the card has, it gives back what it caches before it fails, so
+// the run is made again within what the card can leave to it. How little that is
+// depends on what lies outside of the allocator, and within more a run mostly ends
+// that ends within less, and need not: of the runs that end the one that reserves
+// least is laid out, and what the others reserve above it is held beside it. Where all
+// end, the process never has more than the card. Where none does, a run without a
+// limit that gives back what it caches before each phase says what each phase needs.
+func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay.Options) (laidOut, error) {
 	free, err := replay.Simulate(ctx, tl, o)
-	most, known := m.Total.High()
-	if err != nil || !known {
-		return free, err
+	if err != nil {
+		return laidOut{}, err
 	}
-	outside := outsideLow(tl)
-	for _, capacity := range []int64{m.Total.Low(), most} {
-		if limit := capacity - outside; limit > 0 && free.Peaks.Reserved.Bytes > limit {
-			o.Capacity, o.TotalMemory = limit, capacity
-			run, err := replay.Simulate(ctx, tl, o)
-			if err != nil {
+	most, known := m.Total.High()
+	if !known {
+		return only(free), nil
+	}
+	l := layer{ctx, tl, free, o}
+	runs, err := l.within(m.Total.Low(), limitsOf(tl, m.Total.Low()))
+	if err == nil && len(runs) == 0 {
+		runs, err = l.within(most, []int64{most - outsideLow(tl)})
+	}
+	if err != nil {
+		return laidOut{}, err
+	}
+	if len(runs) == 0 {
+		apart(tl)
+		free, err := replay.Simulate(ctx, tl, o)
+		if err != nil {
+			return laidOut{}, err
+		}
+		return only(free), nil
+	}
+	if len(runs) == limits {
+		tl.Most = m.Total.Low()
+	}
+	return layBeside(tl, runs), nil
+}
+
+// layer lays out one timeline.
+type layer struct {
+	ctx  context.Context
+	tl   *timeline.Timeline
+	free *replay.Run // without a limit
+	o    replay.Options
+}
+
+// within is the runs that end within limits on a card.
+func (l layer) within(card int64, limits []int64) ([]*replay.Run, error) {
+	var ended []*replay.Run
+	for _, limit := range limits {
+		run := l.free
+		switch {
+		case limit <= 0:
+			continue
+		case run.Peaks.Reserved.Bytes > limit:
+			o := l.o
+			o.Capacity, o.TotalMemory = limit, card
+			var err error
+			if run, err = replay.Simulate(l.ctx, l.tl, o); err != nil {
 				return nil, err
 			}
-			if run.Stopped == nil {
-				return run, nil
-			}
+		}
+		if run.Stopped == nil {
+			ended = append(ended, run)
 		}
 	}
-	if free.Peaks.Reserved.Bytes <= most-outside {
-		return free, nil
+	return ended, nil
+}
+
+// limits is how many amounts are tried, from the least that a card leaves to the
+// allocator to the most.
+const limits = 4
+
+// limitsOf is what a card can leave to the allocator; what it leaves at most alone
+// where nobody can say how much lies outside.
+func limitsOf(tl *timeline.Timeline, card int64) []int64 {
+	low := outsideLow(tl)
+	high, known := besideHigh(tl)
+	if !known {
+		return []int64{card - low}
 	}
-	apart(tl)
-	return replay.Simulate(ctx, tl, unlimited)
+	list := make([]int64, limits)
+	for i := range list {
+		list[i] = card - high + (high-low)/(limits-1)*int64(i)
+	}
+	return list
+}
+
+// layBeside lays out the run that reserves least, and holds in each phase what the
+// highest of the others reserves there above it.
+func layBeside(tl *timeline.Timeline, runs []*replay.Run) laidOut {
+	reserved := func(a, b *replay.Run) int { return cmp.Compare(a.Peaks.Reserved.Bytes, b.Peaks.Reserved.Bytes) }
+	laid := slices.MinFunc(runs, reserved)
+	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: "reserved_bytes.all", Source: allocatorSource}
+	for i, span := range tl.Phases {
+		own, highest := reservedIn(laid, span), int64(0)
+		for _, run := range runs {
+			if run != laid {
+				highest = max(highest, reservedIn(run, span)-own)
+			}
+		}
+		if highest > 0 {
+			tl.Hold(account.TermAllocatorCache, account.CategoryAllocatorCache, i, int32(i), account.Between(0, highest, p))
+		}
+	}
+	highest := slices.MaxFunc(runs, reserved).Peaks.Reserved.Bytes
+	if least := laid.Peaks.Reserved.Bytes; highest > least {
+		tl.Warn("cache_given_back", fmt.Sprintf("this is near the end of the card: the allocator gives back what it caches before a request fails, for which the step waits, and reserves %s to %s by how much lies outside of it",
+			bytesize.Format(least, bytesize.GiB), bytesize.Format(highest, bytesize.GiB)))
+	}
+	return laidOut{laid, highest}
+}
+
+// reservedIn is the most that a run reserves in a span.
+func reservedIn(run *replay.Run, span timeline.Span) int64 {
+	var most int64
+	for moment := span.First; moment < min(span.Last, len(run.Curve)); moment++ {
+		most = max(most, run.Curve[moment].Reserved)
+	}
+	return most
+}
+
+// besideHigh is the most that a process holds in any phase beside what the timeline's
+// events allocate; false where nobody can say.
+func besideHigh(tl *timeline.Timeline) (int64, bool) {
+	var most int64
+	for i := range tl.Phases {
+		sum := account.Exact(0, account.Provenance{})
+		for _, b := range tl.Bounds {
+			if b.Figure.Scope != account.Host && int(b.From) <= i && (i <= int(b.To) || b.To == timeline.ToEnd) {
+				sum = account.Sum(account.Provenance{}, sum, b.Figure.Needed())
+			}
+		}
+		high, known := sum.High()
+		if !known {
+			return 0, false
+		}
+		most = max(most, high)
+	}
+	return most, true
 }
 
 // replayOptions are the allocator's, as the workload declares them.

@@ -21,7 +21,7 @@ const allocatorSource = "https://github.com/pytorch/pytorch/blob/v2.9.0/c10/cuda
 // layCourse runs the orders in which sequences of different lengths can come, and
 // holds beside the second step what the lowest and the highest of them reserve above
 // the run of the timeline, whose inputs all have the longest length.
-func layCourse(ctx context.Context, result estimate.Result, run *replay.Run, m estimate.Memory) error {
+func layCourse(ctx context.Context, result estimate.Result, laid laidOut, m estimate.Memory) error {
 	c, tl := result.Course, result.Timeline
 	if c == nil || len(c.Orders) == 0 {
 		return nil
@@ -34,9 +34,10 @@ func layCourse(ctx context.Context, result estimate.Result, run *replay.Run, m e
 	if err != nil {
 		return err
 	}
-	base := run.Peaks.Reserved.Bytes
+	above := max(0, high-laid.highest)
+	least := min(above, max(0, low-laid.run.Peaks.Reserved.Bytes))
 	p := account.Provenance{Origin: account.Calculated, Scope: account.Reserved, Counter: courseFormula, Source: allocatorSource}
-	tl.Hold(account.TermAllocatorCache, account.CategoryAllocatorCache, from, int32(len(tl.Phases)-1), account.Between(max(0, low-base), max(0, high-base), p))
+	tl.Hold(account.TermAllocatorCache, account.CategoryAllocatorCache, from, int32(len(tl.Phases)-1), account.Between(least, above, p))
 	tl.Warn("lengths_differ", fmt.Sprintf("sequences differ in length: what is allocated is of the longest, and in %d orders in which they can come the allocator reserves %s to %s, what it caches included; another order can reserve more or less",
 		len(c.Orders), bytesize.Format(low, bytesize.Suggest(low)), bytesize.Format(high, bytesize.Suggest(high))))
 	return nil

@@ -194,8 +194,16 @@ func (b *accounting) level(s account.Scope, moment, phase int) *account.Figure {
 			figures = append(figures, x.Figure)
 		}
 	}
-	sum := account.Sum(b.provenance(s), figures...)
+	sum := b.limited(account.Sum(b.provenance(s), figures...))
 	return &sum
+}
+
+// limited is a figure of a process that never exceeds what its timeline says.
+func (b *accounting) limited(f account.Figure) account.Figure {
+	if high, known := f.High(); f.Scope == account.Process && b.tl.Most > 0 && known && high > b.tl.Most {
+		return account.Between(min(f.Low(), b.tl.Most), b.tl.Most, f.Provenance)
+	}
+	return f
 }
 
 // holds reports whether a bound is held at a moment of a phase. A phase without
@@ -256,7 +264,7 @@ func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (accou
 			figures = append(figures, f)
 		}
 	}
-	figure := account.Sum(b.provenance(s), figures...)
+	figure := b.limited(account.Sum(b.provenance(s), figures...))
 	if stop := b.run.Stopped; stop != nil && stop.Moment < span.Last {
 		figure = account.AtLeast(figure.Low(), "the phase did not end: "+stop.Err.Error(), b.provenance(s))
 	}

@@ -87,6 +87,10 @@ type Timeline struct {
 	Phases    []Span
 	Failures  []Failure
 	Truncated bool // the beginning is lost: a ring buffer wrapped
+	// Most is what the process never exceeds, since the allocator gives back what it
+	// caches before a request fails, and was run with what is left to it; 0 without such
+	// a limit.
+	Most int64
 	Warnings  []account.Warning
 }
 

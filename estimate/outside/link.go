@@ -9,7 +9,8 @@ type Link string
 
 const (
 	UnknownLink Link = ""
-	PCIe        Link = "PCIe"
+	PCIe        Link = "PCIe"   // of a data centre's card, which may have bridges to others
+	Bus         Link = "bus"    // PCIe, and at most a bridge between two cards
 	NVLink      Link = "NVLink" // between all cards of a machine, through switches
 )
 
@@ -26,10 +27,10 @@ func LinkOf(arch, name string) Link {
 		return false
 	}
 	switch {
-	case has("PCIe", "GeForce", "RTX", "TITAN", "Tesla T4", "Quadro"):
+	case has("PCIe"):
 		return PCIe
-	case arch == "Ada", arch == "Turing", arch == "Pascal":
-		return PCIe
+	case has("GeForce", "RTX", "TITAN", "Tesla T4", "Quadro"), arch == "Ada", arch == "Turing", arch == "Pascal":
+		return Bus
 	case has("SXM", "H100 80GB HBM3", "NVIDIA H200", "NVIDIA H20"):
 		return NVLink
 	}

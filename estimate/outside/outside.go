@@ -133,7 +133,7 @@ func bounded(arch string, link Link) bool {
 	case "", "Hopper", "Ampere", "Ada", "Turing", "Volta", "Pascal":
 		return true
 	}
-	return arch == "Blackwell" && link == PCIe
+	return arch == "Blackwell" && (link == PCIe || link == Bus)
 }
 
 const (
@@ -142,6 +142,12 @@ const (
 	exchange = 4_340_000_000
 	// together is the most that a communicator for all-reduce held on H100.
 	together = (154 + 197) * gib100
+	// overBus is the most that a communicator holds where cards have no switches: 10 MiB
+	// for each channel to each of six neighbours (ring and tree, both ways:
+	// https://github.com/NVIDIA/nccl/issues/1685), of 16 channels, where eight RTX 4090
+	// have two (https://github.com/NVIDIA/nccl-tests/issues/307) and eight RTX 5090 four,
+	// and 0.25 GiB of kernels.
+	overBus = 16*6*10*mib + 256*mib
 	// two is what a communicator of two ranks held on A100 over NVLink.
 	two = 544_000_000
 )
@@ -149,7 +155,7 @@ const (
 // collective is a communicator for all-reduce. On H100 start-ups held 1.00 to
 // 1.54 GiB more before the model with two and four ranks than with one, and up to
 // 1.97 GiB more after the first forward pass; on A100 over NVLink a communicator
-// was 544 MB with two ranks and 688 MB with four. Over PCIe it is far less: two
+// was 544 MB with two ranks and 688 MB with four. Over a bus it is far less: two
 // RTX 4090 held 0.25 GiB with kernels and all
 // (https://github.com/vllm-project/vllm/issues/13061).
 func collective(arch string, link Link, p account.Provenance) account.Figure {
@@ -158,6 +164,8 @@ func collective(arch string, link Link, p account.Provenance) account.Figure {
 		return account.Between(100*gib100, together, p)
 	case arch == "Ampere" && link == NVLink:
 		return account.Between(two, together, p)
+	case link == Bus:
+		return account.Between(0, overBus, p)
 	}
 	return account.Between(0, together, p)
 }
@@ -210,8 +218,8 @@ func Formulas() []account.Formula {
 	return []account.Formula{
 		{ID: ContextFormula, Short: "measured by architecture: context, libraries, kernels", Rule: "measured intervals by architecture: CUDA context, libraries and loaded kernels of one process", Source: startups,
 			Worked: "H100: 0.45 to 0.51 GiB of context and up to 0.46 GiB of kernels"},
-		{ID: CommunicationFormula, Short: "measured: one interval for each kind of parallelism", Rule: "one interval for each kind of parallelism that talks: as measured on H100 and A100 with switches, from nothing up to what H100 held over any slower link", Source: startups,
-			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB; RTX 4090: up to that"},
+		{ID: CommunicationFormula, Short: "measured: one interval for each kind of parallelism", Rule: "one interval for each kind of parallelism that talks: as measured on H100 and A100 with switches, from nothing up to what H100 held over any slower link, and over a bus to what 16 channels have", Source: startups,
+			Worked: "H100 with tensor parallelism: 1.00 to 3.51 GiB; RTX 4090: up to 16 × 6 × 10 MiB + 256 MiB = 1.19 GiB"},
 		{ID: GraphFormula, Short: "measured by architecture: what capture leaves", Rule: "measured intervals by architecture: what capture leaves with the driver and in its pool", Source: startups,
 			Worked: "H100: 0.51 to 1.86 GiB"},
 		{ID: WorkspaceFormula, Short: "8.5 MB, from Hopper on 33.6 MB, once or twice", Rule: "8,519,680 bytes, 33,554,432 on Hopper and since PyTorch 2.12 on Blackwell, once or twice; 4 or 32 MiB more where cuBLASLt has its own", Source: workspace,
