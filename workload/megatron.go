@@ -66,6 +66,22 @@ type Megatron struct {
 	MicroBatchGroup int64
 	// ContextExchange is --cp-comm-type: p2p where nobody said, a2a, allgather.
 	ContextExchange string
+
+	// Quantisation is how products of layers are computed in 8 bits (--fp8-recipe);
+	// empty where they are not.
+	Quantisation MegatronQuantisation
+	// QuantisedParameters says that their weights are kept in 8 bits
+	// (--fp8-param-gather), UncachedWeights that else every run makes their copies again
+	// (disable_parameter_transpose_cache).
+	QuantisedParameters, UncachedWeights bool
+	// WideAtStart and WideAtEnd are the layers that stay in 16 bits
+	// (--first-last-layers-bf16).
+	WideAtStart, WideAtEnd int64
+	// AmaxHistory is --fp8-amax-history-len; 0 is 1.
+	AmaxHistory int64
+	// RouterFills says that the router fills up the rows of experts to what products in
+	// 8 bits take (--moe-router-padding-for-quantization), which are copied else.
+	RouterFills bool
 }
 
 // MegatronLayers is whose modules the layers are.
@@ -76,6 +92,9 @@ type MegatronAttention string
 
 // MegatronDispatcher is how positions come to their experts and back.
 type MegatronDispatcher string
+
+// MegatronQuantisation is a recipe of TransformerEngine's for products in 8 bits.
+type MegatronQuantisation string
 
 // MegatronLoss is how cross entropy is computed.
 type MegatronLoss string
@@ -95,6 +114,11 @@ const (
 	UnfusedLoss     MegatronLoss = "unfused"
 	NativeFusedLoss MegatronLoss = "native"
 	TEFusedLoss     MegatronLoss = "te"
+
+	DelayedScaling MegatronQuantisation = "delayed"    // a scale a tensor, of earlier steps
+	CurrentScaling MegatronQuantisation = "tensorwise" // a scale a tensor, of itself
+	BlockScaling   MegatronQuantisation = "blockwise"  // a scale for 128 elements, of weights for 128 × 128
+	MXScaling      MegatronQuantisation = "mxfp8"      // a scale for 32 elements
 )
 
 type megatronYAML struct {
@@ -125,6 +149,14 @@ type megatronYAML struct {
 	Deterministic      bool    `yaml:"deterministic"`
 	MicroBatchGroup    whole   `yaml:"micro_batch_group"`
 	ContextExchange    string  `yaml:"context_exchange"`
+
+	Quantisation        string `yaml:"quantisation"`
+	QuantisedParameters bool   `yaml:"quantised_parameters"`
+	UncachedWeights     bool   `yaml:"uncached_weights"`
+	WideAtStart         whole  `yaml:"wide_layers_at_start"`
+	WideAtEnd           whole  `yaml:"wide_layers_at_end"`
+	AmaxHistory         whole  `yaml:"amax_history"`
+	RouterFills         bool   `yaml:"router_fills"`
 }
 
 // megatron checks what only Megatron-LM is told.
@@ -157,6 +189,14 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Deterministic:      d.Deterministic,
 		MicroBatchGroup:    c.atLeast(field+"micro_batch_group", d.MicroBatchGroup, 0),
 		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),
+
+		Quantisation:        choose(c, field+"quantisation", MegatronQuantisation(d.Quantisation), []MegatronQuantisation{DelayedScaling, CurrentScaling, BlockScaling, MXScaling}),
+		QuantisedParameters: d.QuantisedParameters,
+		UncachedWeights:     d.UncachedWeights,
+		WideAtStart:         c.atLeast(field+"wide_layers_at_start", d.WideAtStart, 0),
+		WideAtEnd:           c.atLeast(field+"wide_layers_at_end", d.WideAtEnd, 0),
+		AmaxHistory:         c.atLeast(field+"amax_history", d.AmaxHistory, 0),
+		RouterFills:         d.RouterFills,
 	}
 	var err error
 	if m.Layout != "" {

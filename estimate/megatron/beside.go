@@ -74,6 +74,10 @@ func unmodelled(in estimate.Input, s settings) string {
 	for _, f := range in.Workload.Features {
 		switch f {
 		case workload.FlashAttention, workload.RecurrentKernels, workload.ExpandableSegments:
+		case workload.FP8Compute:
+			if s.Quantisation == "" {
+				return "the recipe of its products in 8 bits is not said (training.megatron.quantisation)"
+			}
 		default:
 			return fmt.Sprintf("%s is not modelled for Megatron-LM", f)
 		}

@@ -57,7 +57,7 @@ func (x *experts) gather(e *te, normed, probabilities, routes torch.Tensor) torc
 		},
 	}, normed)
 	places := m.Keep(parts[1])
-	made := m.Keep(e.grouped(e.weighted(e.grouped(parts[0], x.up), probabilities, x.gated), x.down))
+	made := m.Keep(x.run(e, parts[0], probabilities))
 	whole := m.Keep(e.unpermute(made, places, all))
 	m.Drop(made)
 	out := whole
@@ -116,7 +116,7 @@ func (x *experts) compute(e *te, arrived, probabilities torch.Tensor, permuted i
 	if x.local > 1 {
 		in = e.moved("sort_chunks_by_idxs", in, in.Size(0))
 	}
-	made := e.m.Keep(e.grouped(e.weighted(e.grouped(in, x.up), probabilities, x.gated), x.down))
+	made := e.m.Keep(x.run(e, in, probabilities))
 	out := made
 	if x.local > 1 {
 		out = e.moved("sort_chunks_by_idxs", out, out.Size(0))

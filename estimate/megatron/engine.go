@@ -11,6 +11,7 @@ type te struct {
 	s settings
 
 	workspace int64                     // of its products; made with the first
+	either    bool                      // products in 8 bits read a tensor along both sides
 	made      bool                      // there is one
 	spread    bool                      // there are those of products of experts
 	shared    torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
@@ -41,7 +42,8 @@ type weight struct {
 	matrix, bias     torch.Tensor
 	normW, normB     torch.Tensor
 	out, in          int64
-	column, parallel bool // how tensor parallelism divides it
+	column, parallel bool   // how tensor parallelism divides it
+	eight            *eight // its products are in 8 bits; nil where they are not
 }
 
 // gathers reports that the module's input is divided along the positions and
@@ -55,6 +57,9 @@ func (e *te) scatters(w *weight) bool { return e.s.sequence && w.parallel && !w.
 // its input, the norm's result before it is gathered, and the norm's statistics
 // (_LayerNormLinear of transformer_engine/pytorch/module/layernorm_linear.py).
 func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
+	if w.eight != nil {
+		return e.normLinearIn8(x, w)
+	}
 	f, rows := e.s.compute, x.Size(0)
 	statistics := 1
 	if w.normB.Defined() {
@@ -98,6 +103,9 @@ func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
 // linear is TELinear and its parallel forms without a norm. It keeps its input
 // (_Linear of transformer_engine/pytorch/module/linear.py).
 func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
+	if w.eight != nil {
+		return e.linearIn8(x, w)
+	}
 	f, rows := e.s.compute, x.Size(0)
 	total := e.tokens(rows, e.gathers(w))
 	out := total

@@ -34,6 +34,9 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 	if f.Bias || f.Latent > 0 || f.SharedGate || f.Active < 1 || f.Count < 1 {
 		return nil, "experts with biases, latent widths or gates of shared experts are not modelled for Megatron-LM"
 	}
+	if r.quantised && !r.te.s.GroupedGEMM {
+		return nil, "experts one after another in 8 bits are not modelled for Megatron-LM (without --moe-grouped-gemm)"
+	}
 	x := &experts{count: int64(whole.Count), active: int64(f.Active), local: int64(f.Count), width: int64(f.Width), gated: f.Gated}
 	x.norm = r.normOf(n, width)
 	x.router = r.states.add(false, x.count, width)
@@ -54,6 +57,10 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 		}
 		x.shared = true
 		x.sharedUp = r.plainColumn(width, inner)
+		if up := x.sharedUp.eight; up != nil {
+			// The router keeps its input too (megatron/core/transformer/moe/shared_experts.py).
+			up.original = up.recipe != workload.DelayedScaling
+		}
 		x.sharedDown = r.row(int64(f.SharedWidth), width, false)
 	}
 	return x, ""
@@ -62,7 +69,9 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 // expert is a matrix of one expert: its input comes to it, and its result is brought
 // back by the dispatcher.
 func (r *run) expert(in, out int64) weight {
-	return weight{in: in, out: out, matrix: r.states.add(true, out, in)}
+	w := weight{in: in, out: out}
+	w.matrix, w.eight = r.matrix(true, out, in)
+	return w
 }
 
 // received is the rows that the rank's experts work on, where every rank gets as
@@ -142,6 +151,9 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 // another on its part of the rows: both keep what they read
 // (transformer_engine/pytorch/module/grouped_linear.py).
 func (e *te) grouped(x torch.Tensor, list []weight) torch.Tensor {
+	if list[0].eight != nil {
+		return e.groupedIn8(x, list)
+	}
 	f, rows := e.s.compute, x.Size(0)
 	inputs := []torch.Tensor{x}
 	for i := range list {

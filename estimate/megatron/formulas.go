@@ -8,6 +8,7 @@ import (
 // The ids of the rules that figures of this package name.
 const (
 	weightsFormula   = "megatron.parameters"
+	eightFormula     = "megatron.weights_in_8_bits"
 	gradientFormula  = "megatron.gradient_buffer"
 	masterFormula    = "megatron.master_copy"
 	stateFormula     = "megatron.moments"
@@ -25,8 +26,10 @@ const (
 // Formulas lists the rules.
 func Formulas() []account.Formula {
 	list := []account.Formula{
-		{ID: weightsFormula, Short: "elements × 2 bytes, padded", Rule: "Σ parameters of the rank: elements × bytes of the computation's format; with the distributed optimizer in one buffer, a parameter from a multiple of 64 elements on, a bucket to a multiple of the ranks and of 128",
+		{ID: weightsFormula, Short: "elements × 2 bytes, padded", Rule: "Σ parameters of the rank: elements × bytes of the computation's format, 1 where they are kept in 8 bits; with the distributed optimizer in one buffer, a parameter from a multiple of 64 elements on, a bucket to a multiple of the ranks and of 128",
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 2 bytes = 128,219,136 bytes"},
+		{ID: eightFormula, Short: "by rows and by columns, with scales", Rule: "weights of products in 8 bits: a copy, its bytes by rows and by columns, or of parameters that are kept in 8 bits the columns alone, which Blackwell does without where a tensor has one scale; scales of 4 bytes a tensor or 128 × 128 elements, or of 1 byte for 32 in each direction; beside them the angles of positions",
+			Source: engine + "pytorch/csrc/quantizer.cpp", Worked: "512 × 1,536 elements on Hopper: 2 × 786,432 + 4 bytes"},
 		{ID: gradientFormula, Short: "elements × format of gradients, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format",
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 4 bytes = 256,438,272 bytes"},
 		{ID: masterFormula, Short: "updated elements × 4 bytes", Rule: "Σ parameters that the rank updates: elements × bytes of the master copy's format; with the distributed optimizer its share of each bucket",
@@ -65,6 +68,8 @@ func ruleOf(id account.TermID) string {
 	switch id {
 	case account.TermWeights:
 		return weightsFormula
+	case account.TermBuffers:
+		return eightFormula
 	case account.TermGradients:
 		return gradientFormula
 	case account.TermMasterCopy:

@@ -34,6 +34,10 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 	if why := y.attention(r, l, width); why != "" {
 		return nil, why
 	}
+	if p := y.proj.eight; p != nil {
+		// Attention keeps its result too (SelfAttention of megatron/core/transformer/attention.py).
+		p.original = p.recipe != workload.DelayedScaling
+	}
 	switch f := l.FeedForward.(type) {
 	case model.Dense:
 		y.gated = f.Gated

@@ -118,6 +118,9 @@ func check(in estimate.Input) error {
 	if s.schedule.Chunks > 1 && s.pipeline == 1 {
 		return workload.Contradiction("training.schedule has %d pieces a stage, and there is one stage: Megatron-LM expects 2 or more (layout.pipeline_parallel)", s.schedule.Chunks)
 	}
+	if why := s.cannotQuantise(in.Memory.Arch); why != "" {
+		return refuse("%s", why)
+	}
 	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
 		return parallel.NotModelled("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
 	}
@@ -170,7 +173,7 @@ func newRun(in estimate.Input) *run {
 		device.Workspace = s.CublasWorkspace
 	}
 	m := torch.New(torch.Options{Device: device, Release: release, Provenance: requested(operatorFormula)})
-	r := &run{te: &te{m: m, s: s, workspace: own, dummies: map[[2]int64]torch.Tensor{}}, arch: in.Memory.Arch, stage: in.Plan.Coord.Pipeline}
+	r := &run{te: &te{m: m, s: s, workspace: own, either: device.Major == 10, dummies: map[[2]int64]torch.Tensor{}}, arch: in.Memory.Arch, stage: in.Plan.Coord.Pipeline}
 	r.states = &states{m: m, s: s}
 	r.tl, _ = m.Timeline() // nothing has run: there is no fault
 	r.tl.Ranks = in.Plan.Ranks
@@ -208,6 +211,7 @@ func (r *run) build(in estimate.Input) (why string) {
 			if kind := in.Model.Stacks[ref.Stack].Kind; kind != model.Decoder && why == "" {
 				why = fmt.Sprintf("layers of a %s are not modelled for Megatron-LM", kind)
 			}
+			r.quantised = r.te.s.quantises(int(ref.Layer), len(in.Model.Stacks[ref.Stack].Layers))
 			l, reason := r.newLayer(in.Plan.Layer(in.Model, ref), in.Model.Stacks[ref.Stack].Layers[ref.Layer], r.hidden)
 			if reason != "" && why == "" {
 				why = reason

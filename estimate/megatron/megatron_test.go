@@ -40,6 +40,10 @@ func run(t testing.TB, a megatronmodel.Arguments, text string) []*timeline.Timel
 }
 
 func laid(a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) {
+	return laidOn("Hopper", a, text)
+}
+
+func laidOn(arch string, a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) {
 	m, err := megatronmodel.New("test", a)
 	if err != nil {
 		return nil, err
@@ -48,10 +52,14 @@ func laid(a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) 
 	if err != nil {
 		return nil, err
 	}
-	return stages(m, &f.Workload)
+	return stagesOn(arch, m, &f.Workload)
 }
 
-func stages(m *model.Model, w *workload.Workload) (list []*timeline.Timeline, err error) {
+func stages(m *model.Model, w *workload.Workload) ([]*timeline.Timeline, error) {
+	return stagesOn("Hopper", m, w)
+}
+
+func stagesOn(arch string, m *model.Model, w *workload.Workload) (list []*timeline.Timeline, err error) {
 	rules, err := megatron.Rules(w)
 	if err != nil {
 		return nil, err
@@ -61,7 +69,7 @@ func stages(m *model.Model, w *workload.Workload) (list []*timeline.Timeline, er
 		return nil, err
 	}
 	for _, p := range plans {
-		r, err := megatron.Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: p, Workload: w, Memory: estimate.Memory{Arch: "Hopper"}})
+		r, err := megatron.Engine{}.Estimate(context.Background(), estimate.Input{Model: m, Plan: p, Workload: w, Memory: estimate.Memory{Arch: arch}})
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +192,7 @@ func TestUnknown(t *testing.T) {
 		name, text, want string
 		more             []string
 	}{
-		{"fp8", "features: [fp8_compute]\ntraining: {optimizer: adamw}\n", "fp8", nil},
+		{"fp8", "features: [fp8_compute]\ntraining: {optimizer: adamw}\n", "training.megatron.quantisation", nil},
 		{"graphs", "features: [cuda_graphs]\ntraining: {optimizer: adamw}\n", "cuda_graphs", nil},
 		{"local", "training: {optimizer: adamw, megatron: {implementation: local}}\n", "--transformer-impl local", nil},
 		{"native loss", "training: {optimizer: adamw, megatron: {cross_entropy: native}}\n", "--cross-entropy-fusion-impl native", nil},

@@ -26,6 +26,7 @@ type run struct {
 	programmed                bool           // every layer has a program
 	latentNorms               bool           // compressed queries, keys and values are normed
 	projectionBias            bool           // latent attention's last product has a bias
+	quantised                 bool           // products of the layer that is being built are in 8 bits
 }
 
 // chunk is a piece of the model that a stage runs at once.
@@ -43,7 +44,7 @@ func (r *run) column(in, out int64, bias bool, n model.Norm) weight {
 	if n.Kind == model.LayerNorm {
 		w.normB = r.states.add(false, in)
 	}
-	w.matrix = r.states.add(false, out, in)
+	w.matrix, w.eight = r.matrix(false, out, in)
 	if bias {
 		w.bias = r.states.add(false, out)
 	}
@@ -52,7 +53,7 @@ func (r *run) column(in, out int64, bias bool, n model.Norm) weight {
 
 func (r *run) row(in, out int64, bias bool) weight {
 	w := weight{in: in, out: out, parallel: r.te.s.tensor > 1}
-	w.matrix = r.states.add(false, out, in)
+	w.matrix, w.eight = r.matrix(false, out, in)
 	if bias {
 		w.bias = r.states.add(false, out)
 	}
@@ -62,11 +63,15 @@ func (r *run) row(in, out int64, bias bool) weight {
 // plainColumn is a column-parallel matrix without a norm, whole one that every rank
 // has all of.
 func (r *run) plainColumn(in, out int64) weight {
-	return weight{in: in, out: out, column: true, parallel: r.te.s.tensor > 1, matrix: r.states.add(false, out, in)}
+	w := weight{in: in, out: out, column: true, parallel: r.te.s.tensor > 1}
+	w.matrix, w.eight = r.matrix(false, out, in)
+	return w
 }
 
 func (r *run) whole(in, out int64) weight {
-	return weight{in: in, out: out, matrix: r.states.add(false, out, in)}
+	w := weight{in: in, out: out}
+	w.matrix, w.eight = r.matrix(false, out, in)
+	return w
 }
 
 // normOf is a norm that is a module of its own.

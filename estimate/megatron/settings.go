@@ -115,6 +115,13 @@ func (s settings) kernels(arch string) workload.MegatronAttention {
 	return workload.FusedKernels
 }
 
+// quantises reports that the products of a layer of so many are in 8 bits, which some
+// at the ends can be left out of (is_first_last_bf16_layer of
+// megatron/core/fp8_utils.py).
+func (s settings) quantises(layer, layers int) bool {
+	return s.Quantisation != "" && int64(layer) >= s.WideAtStart && int64(layer) < int64(layers)-s.WideAtEnd
+}
+
 // recomputes reports a module that selective recomputation runs again.
 func (s settings) recomputes(module string) bool {
 	return s.granularity == workload.SelectiveCheckpointing && slices.Contains(s.recompute.Modules, module)

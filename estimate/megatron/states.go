@@ -3,12 +3,14 @@ package megatron
 import (
 	"floodmark/dtype"
 	"floodmark/internal/torch"
+	"floodmark/workload"
 )
 
 // parameter is one of the rank's own.
 type parameter struct {
 	tensor   torch.Tensor
 	elements int64
+	format   dtype.Format
 	expert   bool // divided over the ranks that hold the same experts
 	shared   bool // an embedding that the first and the last stage hold
 }
@@ -29,6 +31,11 @@ type states struct {
 
 // add makes a parameter in the format of the computation.
 func (st *states) add(expert bool, shape ...int64) torch.Tensor {
+	return st.addIn(st.s.compute, expert, shape...)
+}
+
+// addIn makes a parameter in a format.
+func (st *states) addIn(f dtype.Format, expert bool, shape ...int64) torch.Tensor {
 	elements := int64(1)
 	for _, n := range shape {
 		elements *= n
@@ -36,9 +43,9 @@ func (st *states) add(expert bool, shape ...int64) torch.Tensor {
 	if st.s.divided {
 		shape = []int64{max(1, elements/st.ranks(expert))}
 	}
-	t := st.m.Parameter(st.s.compute, true, shape...)
+	t := st.m.Parameter(f, true, shape...)
 	st.m.ReduceInto(t)
-	st.parameters = append(st.parameters, &parameter{tensor: t, elements: elements, expert: expert})
+	st.parameters = append(st.parameters, &parameter{tensor: t, elements: elements, format: f, expert: expert})
 	return t
 }
 
@@ -50,20 +57,21 @@ func (st *states) ranks(expert bool) int64 {
 	return st.s.data
 }
 
-// buffers are one contiguous buffer of gradients for the parameters of a kind, and
-// with the distributed optimizer one of the parameters themselves, which move into
-// it (megatron/core/distributed/param_and_grad_buffer.py).
+// buffers are one contiguous buffer of gradients for the parameters of a kind and
+// format, and with the distributed optimizer one of the parameters themselves, which
+// move into it (megatron/core/distributed/param_and_grad_buffer.py).
 func (st *states) buffers(chunk []*parameter) {
 	for _, expert := range []bool{false, true} {
-		ranks := st.ranks(expert)
-		var list []*parameter
-		for _, p := range chunk {
-			if p.expert == expert {
-				list = append(list, p)
+		for _, format := range []dtype.Format{st.s.compute, dtype.U8} {
+			var list []*parameter
+			for _, p := range chunk {
+				if p.expert == expert && p.format == format {
+					list = append(list, p)
+				}
 			}
-		}
-		if len(list) > 0 {
-			st.buffer(list, ranks)
+			if len(list) > 0 {
+				st.buffer(list, st.ranks(expert))
+			}
 		}
 	}
 }
@@ -150,8 +158,9 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 	}
 	buckets := st.lay(list, ranks)
 	end := buckets[len(buckets)-1].to
-	if st.s.distributed {
-		weights := st.m.Parameter(st.s.compute, false, end)
+	if f := list[0].format; st.s.distributed && !(f == dtype.U8 && st.s.Quantisation == workload.MXScaling) {
+		// Parameters with scales of 32 are gathered through the buffer of gradients.
+		weights := st.m.Parameter(f, false, end)
 		defer func() {
 			for _, p := range list {
 				st.m.PlaceIn(p.tensor, weights)

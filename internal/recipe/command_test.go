@@ -97,7 +97,7 @@ func TestMegatron(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	fp8, err := Parse(append(strings.Fields(megatron8B), "--fp8-format", "hybrid", "--fp8-param-gather"), published(nil))
-	if err != nil || !slices.Contains(fp8.Workload.Features, workload.FP8Compute) || len(fp8.Workload.Open) != 1 {
+	if err != nil || !slices.Contains(fp8.Workload.Features, workload.FP8Compute) || len(fp8.Workload.Open) != 0 || fp8.Workload.Training.Megatron.Quantisation != workload.DelayedScaling || !fp8.Workload.Training.Megatron.QuantisedParameters {
 		t.Errorf("with FP8: %+v, %v", fp8, err)
 	}
 }

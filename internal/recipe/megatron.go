@@ -49,9 +49,6 @@ func (p *plan) megatron() {
 	if p.text("offload_optimizer") == "true" {
 		t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer}
 	}
-	if p.text("fp8") != "" {
-		p.workload.Features = append(p.workload.Features, workload.FP8Compute)
-	}
 	p.megatronValidates()
 	t.Megatron = p.megatronSettings()
 	if p.builds == "" {
@@ -136,6 +133,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 		m.LoaderMask = &no
 	}
 	p.megatronKernels(m)
+	p.megatronQuantises(m)
 	if bytes, err := workload.ParseCublasWorkspace(p.text("cublas_workspace")); p.said("cublas_workspace") {
 		if m.CublasWorkspace = bytes; err != nil {
 			p.open(p.where("cublas_workspace"), err.Error())

@@ -1,0 +1,62 @@
+package megatron_test
+
+import (
+	"strings"
+	"testing"
+
+	"floodmark/account"
+	"floodmark/internal/checklist"
+)
+
+const in8 = "features: [fp8_compute]\ninputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: distributed}, megatron: {quantisation: RECIPE}}\n"
+
+// Twelve layers of width 512 have 12 × 12 × 512² = 37,748,736 elements of matrices. In
+// 8 bits a copy of them has the bytes by rows, and on Hopper as many by columns; as
+// parameters in 8 bits they take the place of 2 bytes each. Scales are 4 bytes a
+// tensor, or for 128 × 128 elements, or a byte for 32 in each direction.
+func TestWeightsIn8Bits(t *testing.T) {
+	checklist.Covers(t, 209)
+	const n, all = 37_748_736, 64_109_568
+	for _, c := range []struct {
+		card, recipe    string
+		weights, beside int64
+	}{
+		{"Hopper", "tensorwise", 2 * all, 2*n + 48*4},
+		{"Blackwell", "tensorwise", 2 * all, n + 48*4},
+		{"Hopper", "delayed, amax_history: 16", 2 * all, 2*n + 48*4 + 48*(16+1)*5*4},
+		{"Hopper", "blockwise", 2 * all, 2*n + 2*n/128/128*4},
+		{"Blackwell", "mxfp8", 2 * all, 2*n + 2*n/32},
+		{"Hopper", "tensorwise, quantised_parameters: true", 2*all - n, n + 48*4},
+		{"Blackwell", "tensorwise, quantised_parameters: true", 2*all - n, 48 * 4},
+		{"Blackwell", "mxfp8, quantised_parameters: true", 2*all - n, n + 2*n/32},
+		{"Hopper", "tensorwise, uncached_weights: true", 2 * all, 0},
+		{"Hopper", "tensorwise, wide_layers_at_start: 1, wide_layers_at_end: 2", 2 * all, 2*n*9/12 + 36*4},
+	} {
+		list, err := laidOn(c.card, small(), strings.Replace(in8, "RECIPE", c.recipe, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := alive(list[0], account.TermWeights); got < c.weights || got > c.weights+c.weights/1000 {
+			t.Errorf("%s on %s: parameters of %d bytes, want %d and padding", c.recipe, c.card, got, c.weights)
+		}
+		if got := alive(list[0], account.TermBuffers); got != c.beside {
+			t.Errorf("%s on %s: %d bytes beside them, want %d", c.recipe, c.card, got, c.beside)
+		}
+	}
+}
+
+// What a card or the other settings lack is refused.
+func TestNo8Bits(t *testing.T) {
+	for _, c := range []struct{ card, recipe, want string }{
+		{"Ampere", "tensorwise", "compute capability 8.9"},
+		{"Hopper", "mxfp8", "compute capability 10.0"},
+	} {
+		if _, err := laidOn(c.card, small(), strings.Replace(in8, "RECIPE", c.recipe, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s on %s: %v, want %q", c.recipe, c.card, err, c.want)
+		}
+	}
+	text := strings.Replace(strings.Replace(in8, "RECIPE", "delayed, quantised_parameters: true", 1), "kind: distributed", "kind: ddp", 1)
+	if _, err := laid(small(), text); err == nil || !strings.Contains(err.Error(), "distributed optimizer") {
+		t.Errorf("parameters in 8 bits without the distributed optimizer: %v", err)
+	}
+}

@@ -1,0 +1,33 @@
+package recipe
+
+import "floodmark/workload"
+
+// megatronQuantises reads --fp8-format with its recipe: products of layers in 8 bits
+// (TransformerConfig of megatron/core/transformer/transformer_config.py).
+func (p *plan) megatronQuantises(m *workload.Megatron) {
+	if p.text("fp8") == "" {
+		return
+	}
+	p.workload.Features = append(p.workload.Features, workload.FP8Compute)
+	switch name := workload.MegatronQuantisation(p.text("fp8_recipe")); name {
+	case "":
+		m.Quantisation = workload.DelayedScaling
+	case workload.DelayedScaling, workload.CurrentScaling, workload.BlockScaling, workload.MXScaling:
+		m.Quantisation = name
+	default:
+		p.open(p.where("fp8_recipe"), "products in 8 bits by the recipe "+string(name)+" are not modelled")
+	}
+	m.QuantisedParameters, m.UncachedWeights = p.yes("fp8_parameters"), p.yes("uncached_weights")
+	m.AmaxHistory, m.RouterFills = p.number("amax_history"), p.yes("router_fills")
+	if p.yes("wide_ends") {
+		m.WideAtStart, m.WideAtEnd = p.wideLayers("wide_at_start"), p.wideLayers("wide_at_end")
+	}
+}
+
+// wideLayers is how many layers at an end stay in 16 bits: one where nobody said.
+func (p *plan) wideLayers(f field) int64 {
+	if p.said(f) {
+		return p.number(f)
+	}
+	return 1
+}
