@@ -14,6 +14,11 @@ import (
 type Megatron struct {
 	// Implementation of the layers: TransformerEngine where nobody said, or Local.
 	Implementation MegatronLayers
+	// Unfused are the fusions that were switched off.
+	Unfused []MegatronFusion
+	// WideSoftmax says that scores are softmaxed in 32 bits where no kernel does it
+	// (--attention-softmax-in-fp32).
+	WideSoftmax bool
 	// Attention is the kernels of attention (--attention-backend).
 	Attention MegatronAttention
 	// HiddenDropout and AttentionDropout say that there is any; nil is 0.1.
@@ -96,6 +101,9 @@ type MegatronDispatcher string
 // MegatronQuantisation is a recipe of TransformerEngine's for products in 8 bits.
 type MegatronQuantisation string
 
+// MegatronFusion is operators that a kernel computes at once.
+type MegatronFusion string
+
 // MegatronLoss is how cross entropy is computed.
 type MegatronLoss string
 
@@ -107,6 +115,10 @@ const (
 	FlashKernels     MegatronAttention = "flash" // the package flash-attn
 	FusedKernels     MegatronAttention = "fused" // cuDNN
 	UnfusedAttention MegatronAttention = "unfused"
+
+	MaskedSoftmaxFusion  MegatronFusion = "masked_softmax"
+	BiasActivationFusion MegatronFusion = "bias_activation"
+	BiasDropoutFusion    MegatronFusion = "bias_dropout"
 
 	AllGather MegatronDispatcher = "allgather" // every rank reads all positions
 	AllToAll  MegatronDispatcher = "alltoall"  // each gets those of its experts
@@ -157,6 +169,9 @@ type megatronYAML struct {
 	WideAtEnd           whole  `yaml:"wide_layers_at_end"`
 	AmaxHistory         whole  `yaml:"amax_history"`
 	RouterFills         bool   `yaml:"router_fills"`
+
+	Unfused     []string `yaml:"unfused"`
+	WideSoftmax bool     `yaml:"softmax_in_fp32"`
 }
 
 // megatron checks what only Megatron-LM is told.
@@ -167,6 +182,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Attention:          choose(c, field+"attention", MegatronAttention(d.Attention), []MegatronAttention{AutoAttention, FlashKernels, FusedKernels, UnfusedAttention}),
 		CrossEntropy:       choose(c, field+"cross_entropy", MegatronLoss(d.CrossEntropy), []MegatronLoss{UnfusedLoss, NativeFusedLoss, TEFusedLoss}),
 		WideLoss:           d.WideLoss,
+		WideSoftmax:        d.WideSoftmax,
 		HiddenDropout:      d.HiddenDropout,
 		AttentionDropout:   d.AttentionDropout,
 		AccumulationFusion: d.AccumulationFusion,
@@ -197,6 +213,9 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		WideAtEnd:           c.atLeast(field+"wide_layers_at_end", d.WideAtEnd, 0),
 		AmaxHistory:         c.atLeast(field+"amax_history", d.AmaxHistory, 0),
 		RouterFills:         d.RouterFills,
+	}
+	for _, name := range d.Unfused {
+		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion}))
 	}
 	var err error
 	if m.Layout != "" {

@@ -133,7 +133,7 @@ func (e *te) unfused(q, k, v torch.Tensor, h heads) torch.Tensor {
 		k, v = e.repeat(k, h, h.keyDim), e.repeat(v, h, h.valueDim)
 	}
 	room := m.Empty("empty", e.s.compute, b*h.query, s, s)
-	scores := m.Baddbmm(room, heads4(q, h.query, h.keyDim), m.Transpose(heads4(k, h.query, h.keyDim), 1, 2))
+	scores := m.Baddbmm(room, heads4(q, h.query, h.keyDim), m.Transpose(heads4(k, h.query, h.keyDim), 1, 2), true)
 	probabilities := e.maskedSoftmax(scores)
 	if e.s.attentionDropout {
 		probabilities = m.Dropout(probabilities)

@@ -90,8 +90,8 @@ func unmodelled(in estimate.Input, s settings) string {
 		return in.Workload.Open[0]
 	case train.Tuning != nil || len(in.Workload.Adapters) > 0:
 		return "adapters are not modelled for Megatron-LM"
-	case s.Implementation == workload.LocalLayers:
-		return "mcore's own layers (--transformer-impl local) are not modelled"
+	case s.local() && s.Quantisation != "":
+		return "products in 8 bits of mcore's own layers are not modelled (--transformer-impl local)"
 	case s.CrossEntropy == workload.NativeFusedLoss && in.Plan.Last:
 		// Its pieces are compiled (megatron/core/fusions/fused_cross_entropy.py), and
 		// published runs peak a copy of the logits in 32 bits above the unfused loss

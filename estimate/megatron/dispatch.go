@@ -58,10 +58,10 @@ func (x *experts) gather(e *te, normed, probabilities, routes torch.Tensor) torc
 	}, normed)
 	places := m.Keep(parts[1])
 	made := m.Keep(x.run(e, parts[0], probabilities))
-	whole := m.Keep(e.unpermute(made, places, all))
+	out := e.unpermute(made, places, all)
 	m.Drop(made)
-	out := whole
 	if all > rows {
+		whole := m.Keep(out)
 		out = e.moved("reduce_scatter_to_sequence_parallel_region", whole, rows)
 		m.Drop(whole)
 	}

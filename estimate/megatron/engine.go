@@ -3,9 +3,10 @@ package megatron
 import (
 	"floodmark/dtype"
 	"floodmark/internal/torch"
+	"floodmark/workload"
 )
 
-// te is TransformerEngine's modules on a machine, for one rank.
+// te is TransformerEngine's modules, or mcore's own, on a machine, for one rank.
 type te struct {
 	m *torch.Machine
 	s settings
@@ -103,6 +104,9 @@ func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
 // linear is TELinear and its parallel forms without a norm. It keeps its input
 // (_Linear of transformer_engine/pytorch/module/linear.py).
 func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
+	if e.s.local() {
+		return e.localLinear(x, w)
+	}
 	if w.eight != nil {
 		return e.linearIn8(x, w)
 	}
@@ -208,6 +212,9 @@ func (e *te) norm(x torch.Tensor, w *weight) torch.Tensor {
 // (megatron/core/fusions/fused_bias_dropout.py; compiled, the sum with the bias and
 // what dropout leaves are never written).
 func (e *te) biasDropoutAdd(y, bias, residual torch.Tensor) torch.Tensor {
+	if e.s.unfused(workload.BiasDropoutFusion) {
+		return e.plainDropoutAdd(y, bias, residual)
+	}
 	rows, width, drops := y.Size(0), y.Size(1), e.s.hiddenDropout
 	return e.m.Apply1(torch.Function{
 		Name: "bias_dropout_add",
@@ -232,6 +239,9 @@ func (e *te) biasDropoutAdd(y, bias, residual torch.Tensor) torch.Tensor {
 // activation is bias_gelu_impl and bias_swiglu_impl: they keep what comes in
 // (megatron/core/fusions/fused_bias_gelu.py and fused_bias_swiglu.py).
 func (e *te) activation(x, bias torch.Tensor, gated bool) torch.Tensor {
+	if e.s.unfused(workload.BiasActivationFusion) {
+		return e.plainActivation(x, bias, gated)
+	}
 	rows, width := x.Size(0), x.Size(1)
 	out := width
 	if gated {

@@ -46,8 +46,11 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 	}
 	for range x.local {
 		x.up = append(x.up, r.expert(width, wide))
+		if r.te.s.local() { // a module for each expert
+			x.down = append(x.down, r.expert(x.width, width))
+		}
 	}
-	for range x.local {
+	for range x.local - int64(len(x.down)) {
 		x.down = append(x.down, r.expert(x.width, width))
 	}
 	if f.SharedWidth > 0 {
@@ -96,8 +99,15 @@ func (e *te) received(rows int64, x *experts) int64 {
 // forward is one pass: the norm, the shared experts, the router, the rows on their way
 // to the experts and back (custom_forward of megatron/core/transformer/moe/moe_layer.py).
 func (x *experts) forward(e *te, stream torch.Tensor) torch.Tensor {
+	normed := e.m.Keep(e.norm(stream, &x.norm))
+	out := x.mixture(e, normed)
+	e.m.Drop(normed)
+	return out
+}
+
+// mixture is the layer behind its norm; what that made stays with its holder.
+func (x *experts) mixture(e *te, normed torch.Tensor) torch.Tensor {
 	m := e.m
-	normed := m.Keep(e.norm(stream, &x.norm))
 	var common torch.Tensor
 	if x.shared {
 		common = m.Keep(e.linear(e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gated), &x.sharedDown))
@@ -112,7 +122,7 @@ func (x *experts) forward(e *te, stream torch.Tensor) torch.Tensor {
 	if x.shared {
 		out = m.Binary(torch.Add, out, common)
 	}
-	m.Drop(normed, common)
+	m.Drop(common)
 	return out
 }
 
@@ -132,6 +142,7 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 	parts := e.m.Apply(torch.Function{
 		Name: "TopKRouter",
 		Forward: func(c *torch.Call) []torch.Tensor {
+			e.gemm() // its product is TransformerEngine's, whosever the layers are (router_gating_linear of moe_utils.py)
 			c.Save(normed, x.router, c.Empty(f, rows, count), c.Empty(dtype.F32, rows, count), c.Empty(dtype.F32, rows, count))
 			chosen := c.Empty(f, rows, count)
 			return []torch.Tensor{chosen, c.Empty(dtype.Bool, rows, count)}
@@ -145,6 +156,14 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 		},
 	}, normed, x.router)
 	return e.m.Keep(parts[0]), e.m.Keep(parts[1])
+}
+
+// worked is the rows through the experts of the rank.
+func (x *experts) worked(e *te, rows, probabilities torch.Tensor) torch.Tensor {
+	if e.s.local() {
+		return x.sequential(e, rows, probabilities)
+	}
+	return e.grouped(e.weighted(e.grouped(rows, x.up), probabilities, x.gated), x.down)
 }
 
 // grouped is TEGroupedLinear over the experts of a rank, or one linear layer after
@@ -201,13 +220,16 @@ func (e *te) groupedGEMM() {
 // probabilities of 32 bits the product has as many until it is cast (MLP.forward of
 // megatron/core/transformer/mlp.py).
 func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
+	if gated && e.s.unfused(workload.BiasActivationFusion) {
+		return e.plainWeighted(e.plainActivation(x, torch.Tensor{}, true), probabilities)
+	}
 	f, rows, width := e.s.compute, x.Size(0), x.Size(1)
 	positions, count := probabilities.Size(0), probabilities.Size(1)
 	out := width
 	if gated {
 		out /= 2
 	}
-	wide := !gated && probabilities.Dtype() == dtype.F32
+	wide := !gated && probabilities.Dtype() == dtype.F32 && f != dtype.F32
 	return e.m.Apply1(torch.Function{
 		Name: "WeightedActivation",
 		Forward: func(c *torch.Call) []torch.Tensor {

@@ -65,13 +65,20 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 		}
 		y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
 		y.turned = int64(a.RotaryDim)
-		y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
-		y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
+		if r.te.s.local() {
+			r.localAttention(y, width, a.QKVBias, a.OutputBias, l.Norms[0])
+		} else {
+			y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
+			y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
+		}
 		if a.QKNorm {
 			y.queryNorm, y.keyNorm = r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim), r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim)
 			y.heads.rotary = true // its query and key are new tensors in any case
 		}
 	case model.LatentAttention:
+		if r.te.s.local() {
+			return "latent attention of mcore's own layers is not modelled (--transformer-impl local)"
+		}
 		if y.latent, y.heads, why = r.newLatent(a, l, width, r.latentNorms); why != "" {
 			return why
 		}
@@ -85,6 +92,9 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 // forward is one pass: x stays with its holder.
 func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	e := l.te
+	if e.s.local() {
+		return l.forwardLocal(x)
+	}
 	var attended torch.Tensor
 	if l.latent != nil {
 		q, k, v := l.latent.forward(e, x, l.heads)

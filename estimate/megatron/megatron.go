@@ -124,6 +124,9 @@ func check(in estimate.Input) error {
 	if n := int64(s.ExpertTensor); n != 1 && n != max(1, s.tensor) && slices.ContainsFunc(in.Model.Tensors, routed) {
 		return parallel.NotModelled("experts over %d ranks beside tensor parallelism of %d are not modelled", n, s.tensor)
 	}
+	if why := s.localRefuses(in.Model); why != "" {
+		return refuse("%s", why)
+	}
 	if s.uneven {
 		return refuse("%d instances of the optimizer do not divide its ranks", s.OptimizerInstances)
 	}
@@ -172,6 +175,11 @@ func newRun(in estimate.Input) *run {
 	if s.CublasWorkspace > 0 {
 		device.Workspace = s.CublasWorkspace
 	}
+	return runOn(in, s, device, release, own)
+}
+
+// runOn is a process on a device, whose library of products takes a workspace.
+func runOn(in estimate.Input, s settings, device torch.Device, release torch.Release, own int64) *run {
 	m := torch.New(torch.Options{Device: device, Release: release, Provenance: requested(operatorFormula)})
 	r := &run{te: &te{m: m, s: s, workspace: own, either: device.Major == 10, dummies: map[[2]int64]torch.Tensor{}}, arch: in.Memory.Arch, stage: in.Plan.Coord.Pipeline}
 	r.states = &states{m: m, s: s}

@@ -183,7 +183,7 @@ func (x *experts) run(e *te, in, probabilities torch.Tensor) torch.Tensor {
 		}
 		in = e.m.Keep(e.moved("_Fp8Padding", in, rows+(align-1)*x.local))
 	}
-	out := e.grouped(e.weighted(e.grouped(in, x.up), probabilities, x.gated), x.down)
+	out := x.worked(e, in, probabilities)
 	if fills {
 		e.m.Drop(in)
 		out = e.moved("_Fp8Unpadding", out, rows)

@@ -191,7 +191,7 @@ func (s settings) segment(from, layers int) (size int, again bool) {
 // score is the last norm, the logits and their loss.
 func (r *run) score(x, ids torch.Tensor) torch.Tensor {
 	e := r.te
-	normed := e.norm(x, &r.final)
+	normed := e.lastNorm(x, &r.final)
 	e.m.Drop(x)
 	logits := e.m.Keep(r.logits(normed))
 	losses := r.loss(logits, ids)

@@ -35,6 +35,12 @@ type settings struct {
 	hiddenDropout, attentionDropout, fusion, loaderMask, keepsBatches bool
 }
 
+// local reports that the layers are mcore's own.
+func (s settings) local() bool { return s.Implementation == workload.LocalLayers }
+
+// unfused reports a fusion that was switched off.
+func (s settings) unfused(f workload.MegatronFusion) bool { return slices.Contains(s.Unfused, f) }
+
 // yes is a switch that is on where nobody said otherwise.
 func yes(b *bool) bool { return b == nil || *b }
 

@@ -29,7 +29,7 @@ func kinds() map[field]kind {
 			fsdp_strategy reduce_format activation_checkpointing granularity recompute_method pipeline_schedule compute_format
 			loss shard_optimizer titan_layers rollout_mode model_builder model_flavor assets positions normalization router main_grads main_params first_moment second_moment fp8 fp8_recipe
 			export_dir offload_optimizer offload_parameters quantised_storage eval_strategy save_strategy checkpoint_folder state_dict final_state_dict resume
-			attention_backend loss_kernel router_format dispatcher context_exchange expert_layers vocabulary_file cublas_workspace pipeline_layout`,
+			attention_backend layers_of loss_kernel router_format dispatcher context_exchange expert_layers vocabulary_file cublas_workspace pipeline_layout`,
 		aCount: `context micro_batch global_batch accumulation processes nodes processes_per_node tensor_parallel pipeline_parallel
 			context_parallel expert_parallel data_parallel replicas shards lora_rank quantisation_bits zero_stage shard_group secondary_group reduce_bucket gather_bucket
 			prefetch persistence most_live bucket_mb eval_batch eval_context eval_accumulation generations prompt_length completion_length checkpoint_every
@@ -41,7 +41,7 @@ func kinds() map[field]kind {
 			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast
 			freeze_language_model freeze_vision_tower freeze_multi_modal_projector do_train do_predict do_eval checkpoints save_only_model gather_on_save four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_mlp lora_head recompute_attention
 			gate_linear squared_relu cpu_only whole_host
-			flash no_accumulation_fusion fused_loss no_loader_mask deterministic expandable_segments megatron_fsdp grouped_gemm permute_fusion padded head_norms fp8_parameters uncached_weights wide_ends router_fills count_embedding count_loss`,
+			flash no_accumulation_fusion fused_loss no_loader_mask no_softmax_fusion no_gelu_fusion no_swiglu_fusion no_dropout_fusion wide_softmax scaled_scores deterministic expandable_segments megatron_fsdp grouped_gemm permute_fusion padded head_norms fp8_parameters uncached_weights wide_ends router_fills count_embedding count_loss`,
 		aList:   `lora_targets modules_to_save recompute_modules rewards fsdp_options`,
 		aNumber: `validation eval_every eval_iterations save_every rollout_utilization kl adapter_dropout attention_dropout hidden_dropout capacity`,
 	} {

@@ -153,6 +153,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 
 // megatronKernels is whose kernels compute attention and the loss.
 func (p *plan) megatronKernels(m *workload.Megatron) {
+	p.megatronLayersOf(m)
 	switch name := workload.MegatronAttention(p.text("attention_backend")); name {
 	case "", workload.AutoAttention, workload.FlashKernels, workload.FusedKernels, workload.UnfusedAttention:
 		m.Attention = name
@@ -173,6 +174,29 @@ func (p *plan) megatronKernels(m *workload.Megatron) {
 	} else if way != "" {
 		p.open(p.where("context_exchange"), "the exchange of contexts by "+way+" is not modelled")
 	}
+}
+
+// megatronLayersOf is whose modules the layers are, and what of them is not fused.
+func (p *plan) megatronLayersOf(m *workload.Megatron) {
+	switch name := workload.MegatronLayers(p.text("layers_of")); name {
+	case "", workload.TransformerEngine, workload.LocalLayers:
+		m.Implementation = name
+	default:
+		p.open(p.where("layers_of"), "layers are others")
+	}
+	activation := field("no_gelu_fusion")
+	if p.yes("swiglu") {
+		activation = "no_swiglu_fusion"
+	}
+	for _, f := range []struct {
+		field  field
+		fusion workload.MegatronFusion
+	}{{"no_softmax_fusion", workload.MaskedSoftmaxFusion}, {activation, workload.BiasActivationFusion}, {"no_dropout_fusion", workload.BiasDropoutFusion}} {
+		if p.yes(f.field) {
+			m.Unfused = append(m.Unfused, f.fusion)
+		}
+	}
+	m.WideSoftmax = p.yes("wide_softmax") || p.yes("scaled_scores")
 }
 
 func (p *plan) megatronFormats() {

@@ -98,7 +98,7 @@ func anyOperator(t *rapid.T, m *torch.Machine, x torch.Tensor, tensor func() tor
 		v, _ := m.Max(x, dim(), true)
 		return v
 	case 22:
-		return m.Baddbmm(x, tensor(), tensor())
+		return m.Baddbmm(x, tensor(), tensor(), true)
 	case 23:
 		return m.Convolution(x, tensor(), tensor(), []int64{2, 2}, []int64{0, 0}, 1)
 	case 24:

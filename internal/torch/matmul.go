@@ -354,8 +354,10 @@ func (m *Machine) batch(x *impl, lead []int64, batch, rows, columns int64) *impl
 	return r
 }
 
-// Baddbmm is bias + x × y, batch by batch.
-func (m *Machine) Baddbmm(bias, x, y Tensor) Tensor {
+// Baddbmm is bias + x × y, batch by batch; scaled says that the product is times a
+// number (alpha), so that gradients are too, in a tensor beside the product that they
+// are (maybe_multiply of torch/csrc/autograd/FunctionsManual.cpp).
+func (m *Machine) Baddbmm(bias, x, y Tensor, scaled bool) Tensor {
 	if !(multiplies(x, y) && x.dims == 3 && y.dims == 3 && x.size[0] == y.size[0] && given(bias)) {
 		return m.refuse(bias, x, y)
 	}
@@ -363,7 +365,11 @@ func (m *Machine) Baddbmm(bias, x, y Tensor) Tensor {
 	c, a, b := m.eased(bias.impl, to), m.eased(x.impl, to), m.eased(y.impl, to)
 	var n *node
 	if m.wants(c, a, b) {
-		n = m.record("BaddbmmBackward0", baddbmmBackward, c, a, b)
+		backward := baddbmmBackward
+		if scaled {
+			backward = scaledBaddbmmBackward
+		}
+		n = m.record("BaddbmmBackward0", backward, c, a, b)
 		m.saveFactors(n, a, b)
 	}
 	m.sites.op = "baddbmm"
@@ -376,12 +382,21 @@ func (m *Machine) Baddbmm(bias, x, y Tensor) Tensor {
 }
 
 // baddbmmBackward: batch1, batch2, then the bias.
-func baddbmmBackward(p *pass) {
+func baddbmmBackward(p *pass) { p.baddbmm(func(product *impl) *impl { return product }) }
+
+func scaledBaddbmmBackward(p *pass) {
+	p.baddbmm(func(product *impl) *impl {
+		p.m.sites.op = "mul"
+		return p.m.iterated(product.dtype, p.hold(product))
+	})
+}
+
+func (p *pass) baddbmm(times func(*impl) *impl) {
 	if p.needs(1) {
-		p.give(1, p.m.bmmKernel(p.grad(), p.hold(p.m.transpose(p.saved(0), 1, 2))))
+		p.give(1, times(p.m.bmmKernel(p.grad(), p.hold(p.m.transpose(p.saved(0), 1, 2)))))
 	}
 	if p.needs(2) {
-		p.give(2, p.m.bmmKernel(p.hold(p.m.transpose(p.n.saved[p.n.n], 1, 2)), p.grad()))
+		p.give(2, times(p.m.bmmKernel(p.hold(p.m.transpose(p.n.saved[p.n.n], 1, 2)), p.grad())))
 	}
 	if p.needs(0) {
 		p.same(0, p.grad())

@@ -116,7 +116,7 @@ func operatorCases() []operatorCase {
 			return m.Binary(torch.Mul, x[0], x[1])
 		}},
 		{name: "baddbmm", leaves: [][]int64{{8, 64, 64}, {8, 64, 32}, {8, 32, 64}}, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
-			return m.Baddbmm(x[0], x[1], x[2])
+			return m.Baddbmm(x[0], x[1], x[2], false)
 		}},
 		{name: "index_add", leaves: [][]int64{{32, 128}}, run: func(m *torch.Machine, x []torch.Tensor) torch.Tensor {
 			f := m.Function()
