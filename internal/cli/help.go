@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"floodmark/internal/report"
@@ -29,7 +28,7 @@ func within(text string, width int) string {
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		if ansi.StringWidth(line) > width {
+		if report.Columns(line) > width {
 			line = hung(line, width)
 		}
 		b.WriteString(line + "\n")
@@ -56,6 +55,6 @@ func hung(line string, width int) string {
 		}
 	}
 	head, rest := line[:indent], line[indent:]
-	wrapped := report.Wrap(rest, max(width-ansi.StringWidth(head), minColumns))
-	return head + strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", ansi.StringWidth(head)))
+	wrapped := report.Wrap(rest, max(width-report.Columns(head), minColumns))
+	return head + strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", report.Columns(head)))
 }

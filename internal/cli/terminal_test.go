@@ -10,9 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"floodmark/internal/cli"
+	"floodmark/internal/report"
 )
 
 const (
@@ -52,7 +51,7 @@ func TestWidth(t *testing.T) {
 				t.Errorf("%v ended with %d: %s", args, code, stderr)
 			}
 			for line := range strings.Lines(out) {
-				if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > columns {
+				if w := report.Columns(strings.TrimRight(line, "\n")); w > columns {
 					t.Errorf("%v in %d columns has a line of %d: %q", args, columns, w, line)
 				}
 			}

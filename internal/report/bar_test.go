@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"floodmark/internal/checklist"
 	"floodmark/record"
 )
@@ -56,7 +54,7 @@ func TestRankBars(t *testing.T) {
 		rankBars(&b, e, Style{Width: width})
 		text := b.String()
 		for line := range strings.Lines(text) {
-			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > width {
+			if w := Columns(strings.TrimRight(line, "\n")); w > width {
 				t.Errorf("%d columns: a line of %d: %q", width, w, line)
 			}
 		}

@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"floodmark/record"
 )
 
@@ -124,7 +122,7 @@ func TestNothingIsWiderThanTheTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(b.String()) {
-				if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > columns {
+				if w := Columns(strings.TrimRight(line, "\n")); w > columns {
 					t.Errorf("%s in %d columns has a line of %d: %s", kind, columns, w, line)
 				}
 			}

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"floodmark/bytesize"
 	"floodmark/internal/source"
 	"floodmark/record"
@@ -140,7 +138,7 @@ func (s Style) bold(text string) string {
 	if !s.Color {
 		return text
 	}
-	return ansi.SGR(ansi.AttrBold) + text + ansi.ResetStyle
+	return sgrBold + text + sgrReset
 }
 
 // verdictColor marks the three answers apart; the words alone say the same.
@@ -148,11 +146,16 @@ func (s Style) verdict(value, text string) string {
 	if !s.Color {
 		return text
 	}
-	colors := map[string]ansi.Attr{
-		"fits": ansi.AttrGreenForegroundColor, "cannot_tell": ansi.AttrYellowForegroundColor,
-		"does_not_fit": ansi.AttrRedForegroundColor, "not_runnable": ansi.AttrRedForegroundColor,
+	color := sgrBold
+	switch value {
+	case "fits":
+		color = sgrGreen
+	case "cannot_tell":
+		color = sgrYellow
+	case "does_not_fit", "not_runnable":
+		color = sgrRed
 	}
-	return ansi.SGR(ansi.AttrBold, colors[value]) + text + ansi.ResetStyle
+	return color + text + sgrReset
 }
 
 func warnings(b *strings.Builder, list []record.Warning, s Style) {

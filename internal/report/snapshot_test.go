@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"floodmark/bytesize"
 	"floodmark/record"
 )
@@ -44,8 +42,8 @@ func TestSnapshotText(t *testing.T) {
 	}
 	text := b.String()
 	for _, line := range strings.Split(text, "\n") {
-		if ansi.StringWidth(line) > 80 {
-			t.Errorf("%d columns: %s", ansi.StringWidth(line), line)
+		if Columns(line) > 80 {
+			t.Errorf("%d columns: %s", Columns(line), line)
 		}
 	}
 	for _, want := range []string{

@@ -2,8 +2,6 @@ package report
 
 import (
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // align says on which side of its column a cell stands.
@@ -82,12 +80,12 @@ func (g *grid) widths(width int) ([]int, bool) {
 	total := gutter * (n - 1)
 	for i, c := range g.columns {
 		for _, row := range g.rows {
-			cells[i] = max(cells[i], ansi.StringWidth(row[i]))
+			cells[i] = max(cells[i], Columns(row[i]))
 		}
 		for _, word := range strings.Fields(c.title) {
-			words[i] = max(words[i], ansi.StringWidth(word))
+			words[i] = max(words[i], Columns(word))
 		}
-		widths[i] = max(cells[i], ansi.StringWidth(c.title))
+		widths[i] = max(cells[i], Columns(c.title))
 		total += widths[i]
 	}
 	shrink := func(i, least int) {
@@ -125,7 +123,7 @@ func (g *grid) line(b *strings.Builder, cells []string, widths []int, style func
 			if at < len(part) {
 				text = part[at]
 			}
-			padding := strings.Repeat(" ", max(widths[i]-ansi.StringWidth(text), 0))
+			padding := strings.Repeat(" ", max(widths[i]-Columns(text), 0))
 			if text != "" {
 				text = style(text)
 			}

@@ -2,21 +2,19 @@ package report
 
 import (
 	"strings"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // Wrap breaks a text at its spaces into lines of at most so many columns, and
 // cuts only words that are longer: behind a joint, where they have one. It breaks
 // at no other hyphen, so that a flag or the name of a card stays one word.
 func Wrap(text string, width int) string {
-	if ansi.StringWidth(text) <= width {
+	if Columns(text) <= width {
 		return text
 	}
 	var b strings.Builder
 	used := 0
 	for i, word := range strings.Split(text, " ") {
-		w := ansi.StringWidth(word)
+		w := Columns(word)
 		switch {
 		case i == 0:
 		case used+1+w <= width:
@@ -28,7 +26,7 @@ func Wrap(text string, width int) string {
 		}
 		if w > width {
 			word = cut(word, width)
-			w = ansi.StringWidth(word[strings.LastIndexByte(word, '\n')+1:])
+			w = Columns(word[strings.LastIndexByte(word, '\n')+1:])
 		}
 		b.WriteString(word)
 		used += w
@@ -40,13 +38,13 @@ func Wrap(text string, width int) string {
 // at least a third of the line, as in "optimizer_" and "step".
 func cut(word string, width int) string {
 	var b strings.Builder
-	for ansi.StringWidth(word) > width {
-		line, _, _ := strings.Cut(ansi.Hardwrap(word, width, true), "\n")
+	for Columns(word) > width {
+		line, _, _ := strings.Cut(chop(word, width), "\n")
 		if joint := strings.LastIndexAny(line, "_-=,/.:"); 3*joint >= len(line) {
 			line = line[:joint+1]
 		}
 		if line == "" || !strings.HasPrefix(word, line) { // escapes, or a column too narrow for a letter
-			return b.String() + ansi.Hardwrap(word, width, true)
+			return b.String() + chop(word, width)
 		}
 		b.WriteString(line + "\n")
 		word = word[len(line):]

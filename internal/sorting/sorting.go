@@ -1,14 +1,27 @@
 package sorting
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // By puts a list in order by a comparison that is below 0 where a comes first.
 func By[T any](list []T, compare func(a, b T) int) {
-	sorted := make([]T, len(list))
-	for i, from := range order(len(list), func(a, b int) int { return compare(list[a], list[b]) }) {
-		sorted[i] = list[from]
+	arrange(reflect.Swapper(list), order(len(list), func(a, b int) int { return compare(list[a], list[b]) }))
+}
+
+// arrange brings to each place the element that order names for it, one circle of
+// places after another; of a circle the first element is passed along to its end.
+func arrange(swap func(i, j int), order []int) {
+	for first := range order {
+		place := first
+		for order[place] != first {
+			from := order[place]
+			swap(place, from)
+			order[place], place = place, from
+		}
+		order[place] = place
 	}
-	copy(list, sorted)
 }
 
 // order is where the elements of a list stand now, the first of the sorted list first.
