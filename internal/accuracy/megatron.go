@@ -10,7 +10,6 @@ import (
 
 	"floodmark"
 	"floodmark/account"
-	"floodmark/internal/source"
 	"floodmark/model/megatronmodel"
 	"floodmark/workload"
 )
@@ -26,8 +25,11 @@ type megatronRun struct {
 	ID       string                  `yaml:"id"`
 	Model    megatronmodel.Arguments `yaml:"model"`
 	Workload string                  `yaml:"workload"` // as a workload file
-	Why      string                  `yaml:"why"`      // nothing is predicted, because
-	Figures  []megatronFigure        `yaml:"figures"`
+	// Or are other values of what the source leaves open, each for parts of the
+	// workload: the figure reaches over all that the card can have held.
+	Or      []map[string]any `yaml:"or"`
+	Why     string           `yaml:"why"` // nothing is predicted, because
+	Figures []megatronFigure `yaml:"figures"`
 }
 
 // megatronFigure is one reading of it.
@@ -68,20 +70,18 @@ func Megatron() ([]Row, error) {
 }
 
 func (r megatronRun) rows(dropped ...account.TermID) (rows []Row) {
-	var accounts []account.Account
+	var ways [][]account.Account
 	why := r.Why
 	if why == "" {
-		p, err := r.predict()
-		if err != nil {
+		var err error
+		if ways, err = r.predictions(); err != nil {
 			why = err.Error()
-		} else {
-			accounts = p.Accounts()
 		}
 	}
 	for _, f := range r.Figures {
 		row := Row{Table: megatronTable, Name: r.ID, Quantity: f.quantity(), Want: f.Bytes, Why: why}
 		if why == "" {
-			f.judge(&row, accounts, dropped)
+			f.judge(&row, ways, dropped)
 		}
 		rows = append(rows, row)
 	}
@@ -96,8 +96,11 @@ func (f megatronFigure) quantity() string {
 }
 
 // judge puts a prediction beside what was read.
-func (f megatronFigure) judge(row *Row, accounts []account.Account, dropped []account.TermID) {
-	figure := f.of(accounts, dropped)
+func (f megatronFigure) judge(row *Row, ways [][]account.Account, dropped []account.TermID) {
+	figure := f.of(ways[0], dropped)
+	for _, accounts := range ways[1:] {
+		figure = over(figure, f.of(accounts, dropped))
+	}
 	low := figure.Low()
 	high, known := figure.High()
 	if !known {
@@ -133,12 +136,26 @@ func (f megatronFigure) of(accounts []account.Account, dropped []account.TermID)
 	return account.Highest(account.Provenance{Scope: account.Allocated}, peaks...)
 }
 
-func (r megatronRun) predict() (*floodmark.Prediction, error) {
-	m, err := megatronmodel.New(r.ID, r.Model)
-	if err != nil {
-		return nil, err
+// predictions are the accounts of the run, and of all else that it can have been.
+func (r megatronRun) predictions() (ways [][]account.Account, err error) {
+	for _, other := range append([]map[string]any{nil}, r.Or...) {
+		f, err := withParts(r.ID, r.Workload, other)
+		if err != nil {
+			return nil, err
+		}
+		p, err := r.predict(f)
+		if err != nil {
+			return nil, err
+		}
+		if accounts := p.Accounts(); other == nil || held(f.GPU, (megatronFigure{}).of(accounts, nil)) {
+			ways = append(ways, accounts)
+		}
 	}
-	f, err := workload.ReadFile(source.Bytes(r.ID, []byte(r.Workload)))
+	return ways, nil
+}
+
+func (r megatronRun) predict(f *workload.File) (*floodmark.Prediction, error) {
+	m, err := megatronmodel.New(r.ID, r.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -156,9 +156,18 @@ func over(f, g account.Figure) account.Figure {
 
 // instead is the prediction with other values of some parts of the workload.
 func (r measuredRun) instead(other map[string]any, dropped []account.TermID) (account.Figure, string, error) {
-	var parts map[string]any
-	if err := yaml.Unmarshal([]byte(r.Workload), &parts); err != nil {
+	declared, err := withParts(r.ID, r.Workload, other)
+	if err != nil {
 		return account.Figure{}, "", err
+	}
+	return r.asDeclared(declared, dropped)
+}
+
+// withParts is a workload with other values of some of its parts.
+func withParts(id, text string, other map[string]any) (*workload.File, error) {
+	var parts map[string]any
+	if err := yaml.Unmarshal([]byte(text), &parts); err != nil {
+		return nil, err
 	}
 	for name, value := range other {
 		was, nested := parts[name].(map[string]any)
@@ -169,15 +178,11 @@ func (r measuredRun) instead(other map[string]any, dropped []account.TermID) (ac
 		}
 		maps.Copy(was, fields)
 	}
-	text, err := yaml.Marshal(parts)
+	whole, err := yaml.Marshal(parts)
 	if err != nil {
-		return account.Figure{}, "", err
+		return nil, err
 	}
-	declared, err := workload.ReadFile(source.Bytes(r.ID, text))
-	if err != nil {
-		return account.Figure{}, "", err
-	}
-	return r.asDeclared(declared, dropped)
+	return workload.ReadFile(source.Bytes(id, whole))
 }
 
 // asDeclared is the prediction by the modules of the software that a workload names,
