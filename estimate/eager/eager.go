@@ -117,6 +117,9 @@ func (b *builder) arch() string { return b.in.Memory.Arch }
 
 // workspaces are those of matrix libraries.
 func (b *builder) workspaces() account.Figure {
+	if b.how.warm {
+		return account.Exact(0, b.requested(temporaryFormula))
+	}
 	release, _ := torch.ParseRelease(b.in.Workload.Engine.Torch()) // any where none is said
 	return outside.Workspaces(b.arch(), release)
 }

@@ -27,6 +27,8 @@ type manner struct {
 	tables       bool    // sines and cosines of all positions can be a buffer of the model
 	files        bool    // whole weight files can be on the device while they are read
 
+	warm bool // libraries of matrices hold their workspaces already
+
 	allLogits, lastLogits bool // logits of all positions, or of the last alone, can exist in prefill
 }
 

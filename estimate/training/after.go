@@ -4,10 +4,8 @@ import (
 	"slices"
 
 	"floodmark/account"
-	"floodmark/bytesize"
 	"floodmark/dtype"
 	"floodmark/estimate"
-	"floodmark/estimate/state"
 	"floodmark/internal/torch"
 	"floodmark/timeline"
 	"floodmark/workload"
@@ -53,28 +51,6 @@ func (j *job) rollout() {
 			j.here(j.term(id, category, r.Awake.Provenance), r.Awake)
 		})
 	}
-}
-
-// generate is generation beside training: its cache, and operators that are not
-// predicted.
-func (j *job) generate() {
-	i := len(j.tl.Phases)
-	j.span(account.PhaseGenerate, 0, func() {
-		w := j.in.Workload
-		at := func(d workload.Dimension) int64 { n, _ := w.Dimension(d); return n }
-		length, fits := bytesize.Add(at(workload.Context), at(workload.Generated))
-		sequences := max(at(workload.Sequences), at(workload.Batch))
-		p := requested(state.AttentionFormula)
-		term := j.term(account.TermKVCache, account.CategoryKVCache, p)
-		if at(workload.Generated) == 0 || sequences == 0 || !fits {
-			j.here(term, account.Unknown("the workload does not say how much is generated (generated, sequences)", p))
-			return
-		}
-		s := state.Of(j.in.Model, j.in.Plan, state.Options{Compute: j.compute(), Keys: w.Precision.Cache}, state.Lengths{Sequences: sequences, Positions: length, Encoder: -1})
-		j.here(term, s.Reserved)
-		j.here(j.term(account.TermRecurrentState, account.CategoryRecurrentState, s.Recurrent.Provenance), s.Recurrent)
-	})
-	j.unpredicted(i, i, j.why())
 }
 
 // merge adds the adapter to the weights that it is on, one module at a time: the

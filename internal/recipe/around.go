@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/workload"
 )
@@ -46,6 +47,24 @@ func (p *plan) evaluates(t *workload.Train, beside bool) {
 	}
 	p.otherwise("eval_batch", int64(8), "default of TrainingArguments")
 	t.Evaluation = &workload.EvaluationLoop{Batch: p.number("eval_batch"), AccumulationSteps: p.number("eval_accumulation"), KeepLogits: false}
+}
+
+// generates is an evaluation or a prediction of LLaMA-Factory that generates in place of
+// a pass with a loss (train/sft/trainer.py, prediction_step), with all of training still
+// there: prompts are as long as the context at most. What it predicts without that
+// switch it refuses (hparams/parser.py).
+func (p *plan) generates(t *workload.Train) {
+	switch {
+	case p.yes("predict_with_generate") && (t.Evaluation != nil || p.yes("do_predict")):
+		p.otherwise("generated", int64(1024), "default of LLaMA-Factory (max_new_tokens)")
+		p.otherwise("eval_batch", int64(8), "default of TrainingArguments")
+		p.inputs(workload.Generated, p.number("generated"))
+		p.inputs(workload.Sequences, p.number("eval_batch"))
+		p.workload.Phases = append(p.workload.Phases, account.PhaseGenerate)
+		t.Evaluation = nil
+	case p.yes("do_predict") && p.yes("do_train"):
+		p.open(p.where("do_predict"), "predictions without predict_with_generate are not modelled")
+	}
 }
 
 // strategy reports an interval of the Trainer that is another than none.

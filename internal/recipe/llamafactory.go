@@ -58,6 +58,7 @@ func (p *plan) llamaFactory() {
 		}
 	}
 	p.evaluates(t, p.trainerEvaluates())
+	p.generates(t)
 	p.saves(t)
 	p.resumes(t)
 	p.freezes(base)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/workload"
 )
@@ -115,6 +116,40 @@ func TestKeysWithoutBytes(t *testing.T) {
 		}
 		if i := slices.IndexFunc(keys, func(k string) bool { r := table.find(k); return r == nil || r.open != "" || r.field != "" }); i >= 0 {
 			t.Errorf("%s: %s", software, keys[i])
+		}
+	}
+}
+
+// LLaMA-Factory generates while it trains where predict_with_generate is on and anything
+// is evaluated or predicted, in place of a pass with a loss; what it would predict
+// otherwise is left open.
+func TestGeneratesBesideTraining(t *testing.T) {
+	for _, c := range []struct {
+		file                 string
+		sequences, generated int64 // 0: it does not generate
+		open                 string
+	}{
+		{"do_predict: true\npredict_with_generate: true\n", 8, 1024, ""},
+		{"eval_strategy: steps\npredict_with_generate: true\nmax_new_tokens: 128\nper_device_eval_batch_size: 2\n", 2, 128, ""},
+		{"predict_with_generate: true\n", 0, 0, ""},
+		{"do_predict: true\n", 0, 0, "predictions without predict_with_generate"},
+		{"eval_strategy: steps\n", 0, 0, ""},
+	} {
+		text := "model_name_or_path: m\nstage: sft\ndo_train: true\nfinetuning_type: lora\ntemplate: llama3\ncutoff_len: 64\nbf16: true\n" + c.file
+		r, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": text}))
+		if err != nil {
+			t.Errorf("%q: %v", c.file, err)
+			continue
+		}
+		w := r.Workload
+		sequences, _ := w.Dimension(workload.Sequences)
+		generated, _ := w.Dimension(workload.Generated)
+		generates := slices.Contains(w.Phases, account.PhaseGenerate)
+		if sequences != c.sequences || generated != c.generated || generates != (c.generated > 0) || generates && w.Training.Evaluation != nil {
+			t.Errorf("%q: %d sequences, %d generated, phases %v, evaluation %v", c.file, sequences, generated, w.Phases, w.Training.Evaluation)
+		}
+		if open := strings.Join(w.Open, "\n"); !strings.Contains(open, c.open) || (c.open == "") != (open == "") {
+			t.Errorf("%q: open %q, want %q", c.file, open, c.open)
 		}
 	}
 }

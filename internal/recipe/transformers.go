@@ -30,6 +30,9 @@ func (p *plan) transformers() {
 	base, why := p.loaded()
 	p.trainerFormats(t, base, why)
 	p.evaluates(t, p.trainerEvaluates())
+	if t.Evaluation != nil && p.yes("predict_with_generate") {
+		p.open(p.where("predict_with_generate"), "how much it generates while it evaluates is not said: ask with --phase generate --generated N --sequences N")
+	}
 	p.saves(t)
 	p.resumes(t)
 	p.composite(base)
