@@ -37,14 +37,14 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay
 	if err != nil {
 		return laidOut{}, err
 	}
-	most, known := m.Total.High()
+	least, most, known := room(m)
 	if !known {
 		return only(free), nil
 	}
 	l := layer{ctx, tl, free, o}
-	runs, err := l.within(m.Total.Low(), limitsOf(tl, m.Total.Low()))
+	runs, err := l.within(m.Total.Low(), limitsOf(tl, least))
 	if err == nil && len(runs) == 0 {
-		runs, err = l.within(most, []int64{most - outsideLow(tl)})
+		runs, err = l.within(m.Total.Low(), []int64{most - outsideLow(tl)})
 	}
 	if err != nil {
 		return laidOut{}, err
@@ -58,9 +58,23 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay
 		return only(free), nil
 	}
 	if len(runs) == limits {
-		tl.Most = m.Total.Low()
+		tl.Most = least
 	}
 	return layBeside(tl, runs), nil
+}
+
+// room is the least and the most that the process may have: of the card, or of what is
+// free of it.
+func room(m estimate.Memory) (least, most int64, known bool) {
+	most, known = m.Total.High()
+	least = m.Total.Low()
+	if free, said := m.Free.High(); said {
+		if !known {
+			return m.Free.Low(), free, true
+		}
+		least, most = min(least, m.Free.Low()), min(most, free)
+	}
+	return least, most, known
 }
 
 // layer lays out one timeline.
