@@ -110,9 +110,9 @@ class Partitioned(Exception):
 VIEWS = (aten.permute.default, aten.view.default, aten.alias.default)
 
 
-def roots_of(nodes):
-    """The bytes of each tensor that a graph gives on, beside what it was given and the
-    table of rotations: of two views of one tensor that tensor once, as release 2.3 gives
+def roots_of(nodes, complex_too=False):
+    """The bytes of each tensor that a graph gives on, beside what it was given and,
+    unless complex_too, the table of rotations: of two views of one tensor that tensor once, as release 2.3 gives
     on what attention gives out."""
     found = {}
     for node in nodes:
@@ -120,7 +120,7 @@ def roots_of(nodes):
         while source.target in VIEWS:  # a weight turned is no tensor of its own
             source = source.args[0]
         value = node.meta["val"]
-        if source.op != "placeholder" and not value.is_complex():
+        if source.op != "placeholder" and (complex_too or not value.is_complex()):
             found[source] = value.numel() * value.element_size()
     return list(found.values())
 

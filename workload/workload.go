@@ -135,8 +135,11 @@ func CacheKinds() []CacheKind { return []CacheKind{Dynamic, Static, Offloaded} }
 type Feature string
 
 const (
-	TorchCompile  Feature = "torch_compile"
-	FP8Compute    Feature = "fp8_compute"
+	TorchCompile Feature = "torch_compile"
+	FP8Compute   Feature = "fp8_compute"
+	// EagerLoss is a loss that torch_compile leaves alone (compile.components of
+	// torchtitan without loss).
+	EagerLoss     Feature = "eager_loss"
 	WeightOffload Feature = "weight_offload"
 	CUDAGraphs    Feature = "cuda_graphs"
 	// FlashAttention is attention in kernels that make no scores.
@@ -153,7 +156,7 @@ const (
 
 // Features lists every feature.
 func Features() []Feature {
-	return []Feature{TorchCompile, FP8Compute, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels, ExpandableSegments}
+	return []Feature{TorchCompile, FP8Compute, EagerLoss, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels, ExpandableSegments}
 }
 
 // Adapter is one adapter beside the model.

@@ -103,8 +103,8 @@ func (s *fullySharded) freesRoot() bool {
 // keepsLast reports the last layer where the software keeps it gathered, since
 // backward begins with it (torchtitan, parallelize_llama.py, reshard_after_forward).
 func (s *fullySharded) keepsLast(part int) bool {
-	own, _ := s.software()
-	return own == modules.TorchTitan && part == s.units[len(s.units)-1].part
+	own, release := s.software()
+	return own.KeepsLast(release) && part == s.units[len(s.units)-1].part
 }
 
 // gather is the collective: parts are cast where they are computed in another

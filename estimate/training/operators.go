@@ -74,7 +74,7 @@ func (j *job) program() error {
 	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		CPU: j.device().CPU, Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
-		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(), Compiles: j.compilesLayers(), Breaks: j.hooksLayers(), FP8: j.has(workload.FP8Compute),
+		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(), Compiles: j.compilesLayers(), Breaks: j.hooksLayers(), EagerLoss: j.has(workload.EagerLoss), FP8: j.has(workload.FP8Compute),
 		Software: own, Release: release, Loss: j.loss(), Objective: j.objective(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
 		Reentrant: j.reentrant(own, release),

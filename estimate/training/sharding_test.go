@@ -297,30 +297,6 @@ func TestGatheredInAnotherFormat(t *testing.T) {
 	}
 }
 
-// torch.compile of a whole model compiles its layers one by one where fully_shard has
-// hooks on them: without them, or by the older wrapper, what it makes is not known.
-func TestCompiledWholeModel(t *testing.T) {
-	m := llama(t)
-	compiled := func(version string, kind workload.ShardingKind, ranks int) account.Figure {
-		w := sharded(t, "fp32-params", workload.Sharding{Kind: kind, ReduceFormat: dtype.F32}, ranks)
-		w.Precision.Compute = dtype.BF16
-		w.Engine = workload.Engine{Name: "torchtitan", Version: version}
-		w.Features = []workload.Feature{workload.TorchCompile}
-		return phase(t, accountOf(t, m, w), account.PhaseForward, 2).End.Allocated
-	}
-	const whole, blocks = "0.1.0.dev20240326", "0.1.0.dev20240521"
-	if f := compiled(whole, workload.FSDP1, 8); f.Known() {
-		t.Errorf("without hooks it is %v", f)
-	}
-	broken, each := compiled(whole, workload.FSDP2, 8), compiled(blocks, workload.FSDP2, 8)
-	if !broken.Known() || !each.Known() {
-		t.Fatalf("%s; %s", broken.Reason(), each.Reason())
-	}
-	if broken.Low() >= each.Low() {
-		t.Errorf("with its last norm compiled it holds %d, without %d", broken.Low(), each.Low())
-	}
-}
-
 // Where operators are not predicted, states and what is gathered are counted all
 // the same, and activations are unknown.
 func TestShardingWithoutOperators(t *testing.T) {

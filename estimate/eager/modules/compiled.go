@@ -57,12 +57,14 @@ type region struct {
 	batch, length                int64
 	width, inner, heads, kvHeads int64
 	head                         int64
+	fused                        bool // one product for query, key and value, and flex attention
 	kept                         kept
 	begins                       func() // is told of each backward; nil for nobody
 
 	rows, normed                         torch.Tensor // of the norm before attention
 	query, key, value                    torch.Tensor // products
 	turnedQuery, turnedKey, turnedValue  torch.Tensor // as attention reads them
+	table                                torch.Tensor // rows of rotary positions, where they are gathered
 	out, lse                             torch.Tensor
 	attended                             torch.Tensor // the output projection's
 	networkRows, networkNormed, gate, up torch.Tensor
@@ -75,7 +77,7 @@ func (n *Net) regionOf(l *layer, x torch.Tensor, batch int64) region {
 	return region{
 		format: x.Dtype(), batch: batch, length: x.Elements() / x.Size(-1) / batch, width: x.Size(-1),
 		inner: l.one(model.RoleGate).Size(0), heads: int64(a.QueryHeads), kvHeads: int64(a.KVHeads), head: int64(a.KeyDim),
-		kept: n.keptBy(l),
+		fused: n.o.Release.fusesQKV(), kept: n.keptBy(l),
 	}
 }
 
@@ -112,7 +114,10 @@ func (r *region) let(kept bool, list ...*torch.Tensor) {
 func (r *region) project() {
 	r.rows, r.normed = r.numbers(), r.wide(r.width)
 	if !r.query.Defined() {
-		r.query = r.wide(r.heads * r.head)
+		r.query = r.wide(r.products())
+	}
+	if r.fused {
+		return
 	}
 	r.key = r.wide(r.kvHeads * r.head)
 	if !r.value.Defined() {
@@ -123,6 +128,10 @@ func (r *region) project() {
 // turn makes query and key of the products, turned as complex numbers, and repeats
 // keys and values for the heads that share them.
 func (r *region) turn(keepsNorm bool) {
+	if r.fused {
+		r.turnFused(keepsNorm)
+		return
+	}
 	wideQ, wideK := r.complex(r.heads), r.complex(r.kvHeads)
 	r.let(false, &r.key)
 	outQ := r.complex(r.heads)
@@ -230,7 +239,9 @@ func (r *region) all() []*torch.Tensor {
 			list = append(list, these...)
 		}
 	}
-	add(k.query, &r.query, &r.value)
+	add(k.query, &r.query)
+	add(k.query && !r.fused, &r.value)
+	add(k.turned && r.fused, &r.table)
 	add(k.turned, &r.rows, &r.normed, &r.turnedQuery, &r.turnedKey, &r.turnedValue)
 	add(k.attends, &r.out, &r.lse)
 	add(k.network, &r.attended)

@@ -92,6 +92,10 @@ func (b *regionBackward) throughAttention(gradient func(int)) {
 		b.project()
 		b.turn(true)
 	}
+	if b.fused {
+		b.throughFused(gradient, throughOut)
+		return
+	}
 	ofQ, ofK, ofV := b.g.FlashGradients(b.turnedQuery, b.turnedKey, b.turnedValue)
 	b.end(&b.lse, &throughOut, &b.turnedQuery, &b.turnedKey, &b.turnedValue)
 	if b.query.Defined() {

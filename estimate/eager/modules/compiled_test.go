@@ -148,20 +148,24 @@ type compiledCase struct {
 	kept   []int64
 }
 
-// compiledCases are the recorded ones, in 16 bits and with products in FP8.
+// compiledCases are the recorded ones, in 16 bits, with products in FP8, and with query,
+// key and value in one product.
 func compiledCases(t *testing.T) []compiledCase {
-	var lines []string
-	for _, name := range []string{"llama_block.txt", "float8_block.txt"} {
+	var list []compiledCase
+	for _, name := range []string{"llama_block.txt", "float8_block.txt", "fused_block.txt"} {
 		data, err := os.ReadFile("../../../testdata/compiled/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, strings.Split(strings.TrimSpace(string(data)), "\n")...)
+		list = append(list, compiledCasesOf(t, string(data), name == "fused_block.txt")...)
 	}
-	var list []compiledCase
-	for _, line := range lines {
+	return list
+}
+
+func compiledCasesOf(t *testing.T, data string, fused bool) (list []compiledCase) {
+	for _, line := range strings.Split(strings.TrimSpace(data), "\n") {
 		what, bytes, _ := strings.Cut(line, " :")
-		c := compiledCase{name: what, region: region{format: dtype.BF16}}
+		c := compiledCase{name: what, region: region{format: dtype.BF16, fused: fused}}
 		r, how, release := &c.region, "", ""
 		if _, err := fmt.Sscan(what, &release, &how, &r.batch, &r.length, &r.width, &r.heads, &r.kvHeads, &r.head, &r.inner); err != nil {
 			t.Fatalf("%s: %v", what, err)

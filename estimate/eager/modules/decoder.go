@@ -116,18 +116,10 @@ func (n *Net) causalLM(b Batch) (logits, loss torch.Tensor) {
 }
 
 // begins tells that a forward pass begins.
-func (n *Net) begins() {
-	if n.o.Around != nil {
-		n.o.Around.Before(Outside, torch.Tensor{})
-	}
-}
+func (n *Net) begins() { n.enters(Outside, torch.Tensor{}) }
 
 // ends tells that a forward pass has ended, with what it made.
-func (n *Net) ends(out torch.Tensor) {
-	if n.o.Around != nil {
-		n.o.Around.After(Outside, out)
-	}
-}
+func (n *Net) ends(out torch.Tensor) { n.leaves(Outside, out) }
 
 // head is the logits of positions, as a name of the frame.
 func (n *Net) head(f *torch.Frame, s stack, x torch.Tensor) torch.Tensor {

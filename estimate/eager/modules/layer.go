@@ -37,15 +37,25 @@ func (n *Net) through(layers []layer, x torch.Tensor, p position) torch.Tensor {
 
 // before tells that a layer begins.
 func (n *Net) before(l *layer, x torch.Tensor) {
-	if n.o.Around != nil {
-		n.o.Around.Before(l.Index, x)
-	}
+	n.enters(l.Index, x)
 }
 
 // after tells that a layer has ended.
 func (n *Net) after(l *layer, out torch.Tensor) {
+	n.leaves(l.Index, out)
+}
+
+// enters tells that a part begins.
+func (n *Net) enters(part int, x torch.Tensor) {
 	if n.o.Around != nil {
-		n.o.Around.After(l.Index, out)
+		n.o.Around.Before(part, x)
+	}
+}
+
+// leaves tells that a part has ended.
+func (n *Net) leaves(part int, out torch.Tensor) {
+	if n.o.Around != nil {
+		n.o.Around.After(part, out)
 	}
 }
 

@@ -236,6 +236,9 @@ func (n *Net) Cut(length int64) {
 	}
 	if n.o.Software == TorchTitan {
 		n.turns = n.m.Buffer(dtype.C64, n.o.Release.tableRows(length), n.rotary/2)
+		for i := 1; i < len(n.stacks[0].layers) && n.o.Release.fusesQKV(); i++ { // each layer has its own
+			n.m.Buffer(dtype.C64, length, n.rotary/2)
+		}
 	}
 	if n.qwen() {
 		n.qwenTables(length)

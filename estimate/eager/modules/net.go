@@ -48,13 +48,17 @@ type Weight struct {
 }
 
 // Outside is the part of a model that is no layer: embeddings, the last norm, the
-// head.
-const Outside = -1
+// head. Entry is the embeddings, where they are a part of their own.
+const (
+	Outside = -1
+	Entry   = -2
+)
 
 // Around is told when a part of the model begins and ends in a forward pass, with
 // what goes into it and comes out: weights that are divided between ranks come
 // and go with the parts. A part is a layer by its index, or Outside, which begins
-// before all layers and ends after them; it is given nothing to begin with.
+// before all layers and ends after them; it is given nothing to begin with. Beside Entry
+// it begins after the layers.
 type Around interface {
 	Before(part int, in torch.Tensor)
 	After(part int, out torch.Tensor)
@@ -70,6 +74,7 @@ type Options struct {
 	Segment       int   // or so many at once; 0 is one
 	Chooses       bool  // or all of a layer but what the software chooses to keep
 	Compiles      bool  // torch.compile, in the way of software that compiles each layer by itself
+	EagerLoss     bool  // it leaves the loss alone
 	Breaks        bool  // layers have hooks that end what torch.compile makes one graph of
 	FP8           bool  // products read copies of their operands in 8 bits
 	Reentrant     bool  // by the older of PyTorch's two ways

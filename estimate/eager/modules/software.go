@@ -63,7 +63,7 @@ func (s Software) Torch(r Release) torch.Release {
 // Loss is how the software computes the loss where nobody says it: as the
 // configurations of the release have it.
 func (s Software) Loss(r Release) Loss {
-	if s == Torchtune && r.stepApart() {
+	if s == Torchtune && r.stepApart() || s == TorchTitan && r.since(0, 1, 20260427) && r != (Release{}) {
 		return ChunkedLoss
 	}
 	return PlainLoss

@@ -48,6 +48,9 @@ func everySecondProduct(op string, n int) bool {
 // titanLoss is a step of train.py up to its loss. The loop has names for the logits
 // where it does not let go of them.
 func (n *Net) titanLoss(b Batch) torch.Tensor {
+	if n.o.Release.fusesQKV() {
+		return n.titanLossWithHead(b)
+	}
 	m := n.m
 	n.begins()
 	logits := m.Keep(n.titanLogits(b))
@@ -67,7 +70,7 @@ func (n *Net) titanLoss(b Batch) torch.Tensor {
 func (n *Net) titanLossOf(logits, labels torch.Tensor) torch.Tensor {
 	m := n.m
 	f := m.Function()
-	if n.o.Compiles && n.o.Release.compilesLoss() {
+	if n.o.Compiles && n.o.Release.compilesLoss() && !n.o.EagerLoss {
 		return f.Return(n.compiledLoss(logits, labels))
 	}
 	flat := func(x torch.Tensor) torch.Tensor {
@@ -77,7 +80,7 @@ func (n *Net) titanLossOf(logits, labels torch.Tensor) torch.Tensor {
 		}
 		return x
 	}
-	if n.o.Loss == ChunkedLoss {
+	if n.o.Loss == ChunkedLoss && !n.o.Release.fusesQKV() {
 		return f.Return(n.titanLossInParts(f, logits, labels, flat))
 	}
 	return f.Return(m.CrossEntropy(flat(logits), m.Reshape(labels, -1)))
@@ -268,8 +271,11 @@ func (r Release) tableRows(length int64) int64 {
 // titanLacks is what of a model torchtitan builds of other modules than these.
 func (n *Net) titanLacks() string {
 	r := n.o.Release
-	if r == (Release{}) || r.since(0, 1, 20250605) {
-		return "torchtitan's modules have a program for commits of 2024 and of 2025 to June alone: say the day, as torchtitan@0.1.0.dev20240612"
+	if r == (Release{}) || r.since(0, 1, 20250605) && !r.fusesQKV() || r.foldsBatch() {
+		return "torchtitan's modules have a program for commits of 2024, of 2025 to June, and of 2026 from 06-24 to 08-17 alone: say the day, as torchtitan@0.1.0.dev20240612"
+	}
+	if why := n.titanPartsLack(); r.fusesQKV() && why != "" {
+		return why
 	}
 	if n.model.Type != "llama" {
 		return "torchtitan's modules have a program for Llama, not for " + n.model.Type
@@ -277,7 +283,7 @@ func (n *Net) titanLacks() string {
 	if n.o.Attention == Eager {
 		return "torchtitan has no eager attention"
 	}
-	if n.o.Loss == ChunkedLoss && !(r.since(0, 1, 20250324) && !r.since(0, 1, 20250402)) {
+	if n.o.Loss == ChunkedLoss && !r.fusesQKV() && !(r.since(0, 1, 20250324) && !r.since(0, 1, 20250402)) {
 		return "torchtitan has a loss in parts from 2025-03-24 to 2025-04-01 alone"
 	}
 	for _, l := range n.stacks[0].layers {

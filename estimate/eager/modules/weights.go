@@ -216,16 +216,16 @@ func (n *Net) parameter(t model.Tensor, shape []int64, of ...int) linear {
 	first := len(n.parameters)
 	defer func() {
 		for i := first; i < len(n.parameters); i++ {
-			n.parameters[i].Part = partOf(t)
+			n.parameters[i].Part = n.partOf(t)
 		}
 	}()
 	switch {
 	case w.GPTQ != nil:
 		l.gptq = n.gptq(*w.GPTQ, w.Format)
-		n.packed4 = append(n.packed4, Parameter{Tensor: l.gptq.words, Of: of, Part: partOf(t)})
+		n.packed4 = append(n.packed4, Parameter{Tensor: l.gptq.words, Of: of, Part: n.partOf(t)})
 	case w.Packed:
 		l.packed = n.packed(t, w, n.asLinear(t, shape))
-		n.packed4 = append(n.packed4, Parameter{Tensor: l.packed.Weight, Of: of, Part: partOf(t)})
+		n.packed4 = append(n.packed4, Parameter{Tensor: l.packed.Weight, Of: of, Part: n.partOf(t)})
 	default:
 		l.weight = n.weight(w, w.Trained && !w.Copied, shape)
 		n.parameters = append(n.parameters, Parameter{Tensor: l.weight, Of: of, Trained: w.Trained && !w.Copied})
@@ -270,12 +270,15 @@ func (n *Net) weight(w Weight, trained bool, shape []int64) torch.Tensor {
 	return n.m.Parameter(w.Format, trained, shape...)
 }
 
-// partOf is the layer of a tensor, or Outside.
-func partOf(t model.Tensor) int {
-	if t.Stack < 0 || t.Layer < 0 {
-		return Outside
+// partOf is the layer of a tensor, or Outside, or Entry.
+func (n *Net) partOf(t model.Tensor) int {
+	switch {
+	case t.Stack >= 0 && t.Layer >= 0:
+		return int(t.Layer)
+	case t.Role == model.RoleTokenEmbedding && n.o.Software == TorchTitan && n.o.Release.partsApart():
+		return Entry
 	}
-	return int(t.Layer)
+	return Outside
 }
 
 // asLinear is the shape of a linear layer as a packed one and an adapter have it:
