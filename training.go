@@ -10,6 +10,7 @@ import (
 	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/estimate/eager/modules"
+	"floodmark/estimate/megatron"
 	"floodmark/model"
 	"floodmark/model/load"
 	"floodmark/workload"
@@ -138,6 +139,18 @@ func (r *Request) tune(t workload.Train) error {
 		}
 		tuning.Modules = prompted(r.Model, int64(tuning.Rank))
 		t.Tuning = &tuning
+		r.Workload.Training = &t
+		return nil
+	}
+	if r.Workload.Engine.Name == (megatron.Engine{}).Name() {
+		made, err := megatron.Tune(r.Model, tuning, r.Workload.Mesh)
+		if err != nil {
+			return &SettingsError{err}
+		}
+		if made.Format == dtype.Unknown {
+			made.Format = r.Workload.Precision.Parameters
+		}
+		t.Tuning = &made
 		r.Workload.Training = &t
 		return nil
 	}

@@ -26,6 +26,10 @@ type Megatron struct {
 	// AccumulationFusion says that gradients of weights are added to their buffer
 	// by the product that makes them; nil is yes.
 	AccumulationFusion *bool
+	// InputRegather says that adapters keep what their rank has of an input that
+	// sequence parallelism divides, and gather it again in backward
+	// (sequence_parallel_input_regather of Megatron-Bridge's LoRA).
+	InputRegather bool
 	// CrossEntropy is how the loss is computed: unfused where nobody said.
 	CrossEntropy MegatronLoss
 	// WideLoss says that TransformerEngine's loss keeps its gradient in 32 bits, as
@@ -119,6 +123,7 @@ const (
 	MaskedSoftmaxFusion  MegatronFusion = "masked_softmax"
 	BiasActivationFusion MegatronFusion = "bias_activation"
 	BiasDropoutFusion    MegatronFusion = "bias_dropout"
+	RopeFusion           MegatronFusion = "rope" // of positions that heads are given
 
 	AllGather MegatronDispatcher = "allgather" // every rank reads all positions
 	AllToAll  MegatronDispatcher = "alltoall"  // each gets those of its experts
@@ -139,6 +144,7 @@ type megatronYAML struct {
 	HiddenDropout      *bool   `yaml:"hidden_dropout"`
 	AttentionDropout   *bool   `yaml:"attention_dropout"`
 	AccumulationFusion *bool   `yaml:"gradient_accumulation_fusion"`
+	InputRegather      bool    `yaml:"input_regather"`
 	CrossEntropy       string  `yaml:"cross_entropy"`
 	WideLoss           bool    `yaml:"wide_loss"`
 	LoaderMask         *bool   `yaml:"attention_mask_in_dataloader"`
@@ -186,6 +192,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		HiddenDropout:      d.HiddenDropout,
 		AttentionDropout:   d.AttentionDropout,
 		AccumulationFusion: d.AccumulationFusion,
+		InputRegather:      d.InputRegather,
 		LoaderMask:         d.LoaderMask,
 		VocabularyMultiple: c.atLeast(field+"vocabulary_multiple", d.VocabularyMultiple, 0),
 		FirstLayers:        c.atLeast(field+"first_stage_layers", d.FirstLayers, 0),
@@ -215,7 +222,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		RouterFills:         d.RouterFills,
 	}
 	for _, name := range d.Unfused {
-		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion}))
+		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion, RopeFusion}))
 	}
 	var err error
 	if m.Layout != "" {

@@ -30,12 +30,12 @@ func (h heads) together() bool { return !h.rotary && h.query == h.kv }
 
 // attend is the attention of query, key and value that one product made, by the
 // kernels that were chosen.
-func (e *te) attend(mixed torch.Tensor, h heads, kernels workload.MegatronAttention) torch.Tensor {
+func (e *te) attend(mixed torch.Tensor, h heads, kernels workload.MegatronAttention, turned int64) torch.Tensor {
 	if kernels == workload.FusedKernels && h.together() && e.s.context == 1 {
 		return e.core(kernels, h, mixed)
 	}
 	q, k, v := e.split(mixed, h)
-	return e.core(kernels, h, q, k, v)
+	return e.core(kernels, h, e.turn(q, h.query, turned), e.turn(k, h.kv, turned), v)
 }
 
 // core is core attention, which may be run again in backward instead of keeping

@@ -88,15 +88,12 @@ func unmodelled(in estimate.Input, s settings) string {
 	switch {
 	case len(in.Workload.Open) > 0:
 		return in.Workload.Open[0]
-	case train.Tuning != nil || len(in.Workload.Adapters) > 0:
-		return "adapters are not modelled for Megatron-LM"
+	case len(in.Workload.Adapters) > 0 || train.Tuning != nil && !plainLoRA(*train.Tuning, s.compute):
+		return "adapters other than LoRA on frozen weights of the computation's format are not modelled for Megatron-LM"
+	case train.Tuning != nil && (s.local() || s.Quantisation != ""):
+		return "adapters beside products in 8 bits or mcore's own layers are not modelled for Megatron-LM"
 	case s.local() && s.Quantisation != "":
 		return "products in 8 bits of mcore's own layers are not modelled (--transformer-impl local)"
-	case s.CrossEntropy == workload.NativeFusedLoss && in.Plan.Last:
-		// Its pieces are compiled (megatron/core/fusions/fused_cross_entropy.py), and
-		// published runs peak a copy of the logits in 32 bits above the unfused loss
-		// (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion on H100: 402 MiB, one is 394).
-		return "copies that the compiled loss makes are not modelled (--cross-entropy-fusion-impl native)"
 	case train.Sharding != nil && len(train.Sharding.Offload) > 0:
 		return "offloading is not modelled for Megatron-LM"
 	case train.Sharding != nil && train.Sharding.Kind != workload.Distributed && train.Sharding.Kind != workload.DDP:
@@ -116,4 +113,10 @@ func unmodelled(in estimate.Input, s settings) string {
 		}
 	}
 	return ""
+}
+
+// plainLoRA reports LoRA of the format in which the model computes, which Megatron-Bridge
+// casts its adapters to.
+func plainLoRA(t workload.Tuning, compute dtype.Format) bool {
+	return (t.Format == dtype.Unknown || t.Format == compute) && (t.Kind == "" || t.Kind == workload.LoRA) && t.Base == "" && !t.Prepared && len(t.Saved) == 0
 }

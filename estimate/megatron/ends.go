@@ -52,7 +52,8 @@ func (r *run) embed(ids torch.Tensor) torch.Tensor {
 
 // logits is the output layer: a product of PyTorch's, whose input is gathered into a
 // buffer that stays (LinearWithGradAccumulationAndAsyncCommunication of
-// megatron/core/tensor_parallel/layers.py).
+// megatron/core/tensor_parallel/layers.py). Frozen it keeps no input, and gathers it
+// into a tensor that goes (linear_with_frozen_weight).
 func (r *run) logits(x torch.Tensor) torch.Tensor {
 	e, f := r.te, r.te.s.compute
 	rows, vocab, width := x.Size(0), r.head.Size(0), r.hidden
@@ -60,9 +61,16 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 	return e.m.Apply1(torch.Function{
 		Name: "LinearWithGradAccumulationAndAsyncCommunication",
 		Forward: func(c *torch.Call) []torch.Tensor {
-			c.Save(x, r.head)
-			if e.s.sequence {
+			switch {
+			case e.s.frozen():
+				if c.Save(r.head); e.s.sequence {
+					c.Empty(f, total, width)
+				}
+			case e.s.sequence:
+				c.Save(x, r.head)
 				e.gather(total * width)
+			default:
+				c.Save(x, r.head)
 			}
 			e.m.Workspace(false)
 			return []torch.Tensor{e.m.AsLogits(c.Empty(f, total, vocab))}
@@ -82,7 +90,11 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 // loss is cross entropy over the parts of the vocabulary. Unfused and compiled it
 // computes in place in a copy of 32 bits, which it keeps; TransformerEngine's own
 // writes the gradient in place of the logits, since 2.18 in a tensor of 32 bits beside
-// them
+// them. The gradient of the compiled one is made in a copy of those 32 bits and cast:
+// an element of each position is changed, which torch.compile does in a buffer of its own
+// (output of torch._inductor for calculate_gradients of
+// megatron/core/fusions/fused_cross_entropy.py, PyTorch 2.15; golden runs on H100 peak
+// such a copy above those without it)
 // (megatron/core/tensor_parallel/cross_entropy.py,
 // transformer_engine/pytorch/triton/cross_entropy.py).
 func (r *run) loss(logits, labels torch.Tensor) torch.Tensor {
@@ -101,6 +113,13 @@ func (r *run) loss(logits, labels torch.Tensor) torch.Tensor {
 			c.Save(wide, c.Empty(dtype.Bool, rows), c.Empty(dtype.I64, rows))
 			return []torch.Tensor{c.Empty(dtype.F32, rows)}
 		},
-		Backward: func(g *torch.Gradients) { g.Give(0, g.Saved(0)) },
+		Backward: func(g *torch.Gradients) {
+			if r.te.s.CrossEntropy != workload.NativeFusedLoss {
+				g.Give(0, g.Saved(0))
+				return
+			}
+			r.te.m.AsLogits(g.Empty(dtype.F32, rows, vocab))
+			g.Give(0, r.te.m.AsLogits(g.Empty(dtype.BF16, rows, vocab)))
+		},
 	}, logits)
 }

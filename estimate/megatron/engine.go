@@ -16,6 +16,7 @@ type te struct {
 	made      bool                      // there is one
 	spread    bool                      // there are those of products of experts
 	shared    torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
+	angles    torch.Tensor              // of positions, for attention of several heads
 	dummies   map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
 }
 
@@ -45,6 +46,7 @@ type weight struct {
 	out, in          int64
 	column, parallel bool   // how tensor parallelism divides it
 	eight            *eight // its products are in 8 bits; nil where they are not
+	lora             *lora
 }
 
 // gathers reports that the module's input is divided along the positions and
@@ -54,37 +56,60 @@ func (e *te) gathers(w *weight) bool { return e.s.sequence && w.parallel && w.co
 // scatters reports that the module's result is summed over ranks and divided.
 func (e *te) scatters(w *weight) bool { return e.s.sequence && w.parallel && !w.column }
 
-// layerNormLinear is TELayerNormColumnParallelLinear: a norm and a product. It keeps
-// its input, the norm's result before it is gathered, and the norm's statistics
-// (_LayerNormLinear of transformer_engine/pytorch/module/layernorm_linear.py).
+// layerNormLinear is TELayerNormColumnParallelLinear, a norm and a product, with what
+// an adapter that reads the norm's result adds.
 func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
 	if w.eight != nil {
 		return e.normLinearIn8(x, w)
 	}
+	parts := e.normedProduct(x, w)
+	if w.lora == nil {
+		return parts[0]
+	}
+	return w.lora.beside(e, parts[0], parts[1])
+}
+
+// normedProduct is a norm and a product, and for an adapter the norm's result, gathered
+// where the adapter does not gather it. It keeps its input, the norm's result before it
+// is gathered, and the norm's statistics; of a frozen matrix the norm's result goes,
+// unless an adapter was given it
+// (_LayerNormLinear of transformer_engine/pytorch/module/layernorm_linear.py).
+func (e *te) normedProduct(x torch.Tensor, w *weight) []torch.Tensor {
 	f, rows := e.s.compute, x.Size(0)
 	statistics := 1
 	if w.normB.Defined() {
 		statistics = 2
 	}
-	return e.m.Apply1(torch.Function{
+	kept := !e.s.frozen() || w.lora != nil
+	returned := w.lora != nil && (w.lora.local || !e.gathers(w))
+	return e.m.Apply(torch.Function{
 		Name: "_LayerNormLinear",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			normed := c.Empty(f, rows, w.in)
-			c.Save(x, w.matrix, normed)
+			c.Save(x, w.matrix)
+			if kept {
+				c.Save(normed)
+			}
 			for range statistics {
 				c.Save(c.Empty(dtype.F32, rows))
 			}
-			total := e.tokens(rows, e.gathers(w))
+			total, read := e.tokens(rows, e.gathers(w)), normed
 			if e.gathers(w) {
-				gathered := c.Empty(f, total, w.in)
-				defer c.Free(gathered)
+				read = c.Empty(f, total, w.in)
 			}
 			e.gemm()
-			return []torch.Tensor{c.Empty(f, total, w.out)}
+			y := c.Empty(f, total, w.out)
+			switch {
+			case w.lora == nil:
+				return []torch.Tensor{y}
+			case returned:
+				return []torch.Tensor{y, normed}
+			}
+			return []torch.Tensor{y, read}
 		},
 		Backward: func(g *torch.Gradients) {
 			total := g.Grad(0).Size(0)
-			if e.gathers(w) {
+			if e.gathers(w) && g.Needs(1) {
 				gathered := g.Empty(f, total, w.in)
 				defer g.Free(gathered)
 			}
@@ -93,7 +118,12 @@ func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
 				g.Empty(f, rows, w.in)
 			}
 			e.weightGradient(g, 1, w.out, w.in)
-			g.Release(2)
+			if !e.s.frozen() {
+				g.Release(2)
+			}
+			if returned {
+				g.Empty(f, rows, w.in) // the sum with the adapter's gradient
+			}
 			_ = product
 			g.Give(0, g.Empty(f, rows, w.in))
 			e.vectors(g, 2, w.bias, w.normW, w.normB)
@@ -101,8 +131,8 @@ func (e *te) layerNormLinear(x torch.Tensor, w *weight) torch.Tensor {
 	}, x, w.matrix, w.bias, w.normW, w.normB)
 }
 
-// linear is TELinear and its parallel forms without a norm. It keeps its input
-// (_Linear of transformer_engine/pytorch/module/linear.py).
+// linear is TELinear and its parallel forms without a norm, with what an adapter beside
+// it adds.
 func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
 	if e.s.local() {
 		return e.localLinear(x, w)
@@ -110,6 +140,22 @@ func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
 	if w.eight != nil {
 		return e.linearIn8(x, w)
 	}
+	if w.lora == nil {
+		return e.multiply(x, w)
+	}
+	x = e.m.Keep(x)
+	y, read := e.multiply(x, w), x
+	if e.gathers(w) && !w.lora.local {
+		read = e.moved("gather_from_sequence_parallel_region", x, x.Size(0)*e.s.tensor)
+	}
+	y = w.lora.beside(e, y, read)
+	e.m.Drop(x)
+	return y
+}
+
+// multiply is a product without a norm. It keeps its input, where its matrix is trained
+// (_Linear of transformer_engine/pytorch/module/linear.py).
+func (e *te) multiply(x torch.Tensor, w *weight) torch.Tensor {
 	f, rows := e.s.compute, x.Size(0)
 	total := e.tokens(rows, e.gathers(w))
 	out := total
@@ -119,7 +165,9 @@ func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
 	return e.m.Apply1(torch.Function{
 		Name: "_Linear",
 		Forward: func(c *torch.Call) []torch.Tensor {
-			c.Save(x, w.matrix)
+			if c.Save(w.matrix); !e.s.frozen() {
+				c.Save(x)
+			}
 			if e.gathers(w) {
 				gathered := c.Empty(f, total, w.in)
 				defer c.Free(gathered)
@@ -135,7 +183,7 @@ func (e *te) linear(x torch.Tensor, w *weight) torch.Tensor {
 			if e.scatters(w) {
 				g.Empty(f, total, w.out)
 			}
-			if e.gathers(w) {
+			if e.gathers(w) && g.Needs(1) {
 				gathered := g.Empty(f, total, w.in)
 				defer g.Free(gathered)
 			}

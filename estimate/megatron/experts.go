@@ -53,6 +53,8 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 	for range x.local - int64(len(x.down)) {
 		x.down = append(x.down, r.expert(x.width, width))
 	}
+	r.adapt(upTarget, &x.up[0], true)
+	r.adapt(downTarget, &x.down[0], true)
 	if f.SharedWidth > 0 {
 		inner := int64(f.SharedWidth)
 		if f.Gated {
@@ -65,6 +67,8 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 			up.original = up.recipe != workload.DelayedScaling
 		}
 		x.sharedDown = r.row(int64(f.SharedWidth), width, false)
+		r.adapt(upTarget, &x.sharedUp, false)
+		r.adapt(downTarget, &x.sharedDown, false)
 	}
 	return x, ""
 }
@@ -166,13 +170,26 @@ func (x *experts) worked(e *te, rows, probabilities torch.Tensor) torch.Tensor {
 	return e.grouped(e.weighted(e.grouped(rows, x.up), probabilities, x.gated), x.down)
 }
 
-// grouped is TEGroupedLinear over the experts of a rank, or one linear layer after
-// another on its part of the rows: both keep what they read
-// (transformer_engine/pytorch/module/grouped_linear.py).
+// grouped is the product of the experts of a rank, with what the adapter that they share
+// adds.
 func (e *te) grouped(x torch.Tensor, list []weight) torch.Tensor {
 	if list[0].eight != nil {
 		return e.groupedIn8(x, list)
 	}
+	a := list[0].lora
+	if a == nil {
+		return e.groupedProduct(x, list)
+	}
+	x = e.m.Keep(x)
+	y := a.beside(e, e.groupedProduct(x, list), x)
+	e.m.Drop(x)
+	return y
+}
+
+// groupedProduct is TEGroupedLinear over the experts of a rank, or one linear layer after
+// another on its part of the rows: both keep what they read, where matrices are trained
+// (transformer_engine/pytorch/module/grouped_linear.py).
+func (e *te) groupedProduct(x torch.Tensor, list []weight) torch.Tensor {
 	f, rows := e.s.compute, x.Size(0)
 	inputs := []torch.Tensor{x}
 	for i := range list {
@@ -182,7 +199,9 @@ func (e *te) grouped(x torch.Tensor, list []weight) torch.Tensor {
 	return e.m.Apply1(torch.Function{
 		Name: "_GroupedLinear",
 		Forward: func(c *torch.Call) []torch.Tensor {
-			c.Save(x)
+			if !e.s.frozen() {
+				c.Save(x)
+			}
 			e.groupedGEMM()
 			return []torch.Tensor{c.Empty(f, rows, out)}
 		},

@@ -16,10 +16,12 @@ const (
 	inputFormula     = "megatron.inputs"
 	operatorFormula  = "megatron.operators"
 	expertFormula    = "megatron.uneven_experts"
+	adapterFormula   = "megatron.adapters"
 )
 
 const (
 	megatron = "https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/"
+	bridge   = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/33655ef8456869f57f29ee189a8238b898bf1ad6/src/megatron/bridge/"
 	engine   = "https://github.com/NVIDIA/TransformerEngine/blob/d0067d0da6cb01811b8072a7d304f0e00344ce2b/transformer_engine/"
 )
 
@@ -42,6 +44,8 @@ func Formulas() []account.Formula {
 			Source: megatron + "training/utils.py", Worked: "4 × 1,024² = 4,194,304 bytes of mask"},
 		{ID: operatorFormula, Short: "what each operator makes and keeps", Rule: "operators of mcore and TransformerEngine in the order of the program and of the pipeline's schedule: results, what is kept for backward, temporaries",
 			Source: engine + "pytorch/module/layernorm_linear.py", Worked: "norm and product keep 2 × 4,194,304 bytes of a stream of 4 × 1,024 × 512 × 2 bytes"},
+		{ID: adapterFormula, Short: "rank × (columns in + columns out) × 2 bytes, divided", Rule: "Σ modules that are targets: two matrices in the format of the computation, each divided over the tensor ranks by what it makes, the first beside a row-parallel module by what it reads; frozen modules have neither gradients nor states",
+			Source: bridge + "peft/utils.py", Worked: "32 × (4,096 + 6,144) × 2 bytes / 2 ranks = 327,680 bytes beside linear_qkv of Qwen3-8B"},
 		{ID: expertFormula, Short: "rows of experts, from even to the worst", Rule: "where nobody says how full the fullest rank is: from nothing to what the experts of a rank would keep if all ranks of their group sent it every row that they can; × layers with experts × micro-batches in flight",
 			Source: megatron + "core/transformer/moe/token_dispatcher.py", Worked: "1 of 4 experts over 2 ranks: at worst twice the rows"},
 	}
@@ -78,6 +82,8 @@ func ruleOf(id account.TermID) string {
 		return stateFormula
 	case account.TermWorkspace:
 		return workspaceFormula
+	case account.TermAdapters:
+		return adapterFormula
 	case account.TermInput:
 		return inputFormula
 	}

@@ -47,6 +47,8 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 		}
 		y.up = r.column(width, inner, f.Bias, l.Norms[1])
 		y.down = r.row(int64(f.Width), width, f.Bias)
+		r.adapt(upTarget, &y.up, false)
+		r.adapt(downTarget, &y.down, false)
 		return y, ""
 	case model.Experts:
 		var why string
@@ -71,6 +73,7 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 			y.proj = r.row(y.heads.outWidth(), width, a.OutputBias)
 			y.qkv = r.column(width, y.heads.mixed(), a.QKVBias, l.Norms[0])
 		}
+		r.adapt(qkvTarget, &y.qkv, false)
 		if a.QKNorm {
 			y.queryNorm, y.keyNorm = r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim), r.normOf(headNorm(l.Norms[0].Kind), y.heads.keyDim)
 			y.heads.rotary = true // its query and key are new tensors in any case
@@ -86,6 +89,7 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 	default:
 		return "only multi-head and latent attention are modelled for Megatron-LM"
 	}
+	r.adapt(projTarget, &y.proj, false)
 	return ""
 }
 
@@ -118,11 +122,11 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 // attend is attention, its queries and keys normed where they are.
 func (l *layer) attend(mixed torch.Tensor) torch.Tensor {
 	if !l.queryNorm.normW.Defined() {
-		return l.te.attend(mixed, l.heads, l.kernels)
+		return l.te.attend(mixed, l.heads, l.kernels, l.turned)
 	}
 	q, k, v := l.te.split(mixed, l.heads)
 	q, k = l.te.normHeads(q, l.heads.query, &l.queryNorm), l.te.normHeads(k, l.heads.kv, &l.keyNorm)
-	return l.te.core(l.kernels, l.heads, q, k, v)
+	return l.te.core(l.kernels, l.heads, l.te.turn(q, l.heads.query, l.turned), l.te.turn(k, l.heads.kv, l.turned), v)
 }
 
 // normHeads is a norm of each head by itself.

@@ -127,6 +127,9 @@ func check(in estimate.Input) error {
 	if why := s.localRefuses(in.Model); why != "" {
 		return refuse("%s", why)
 	}
+	if s.lora != nil && int64(s.lora.Rank)%max(1, s.tensor) != 0 {
+		return refuse("an adapter of rank %d is not divided over %d ranks", s.lora.Rank, s.tensor)
+	}
 	if s.uneven {
 		return refuse("%d instances of the optimizer do not divide its ranks", s.OptimizerInstances)
 	}
@@ -314,7 +317,9 @@ func (r *run) elements(in estimate.Input) (n int64) {
 
 func (st *states) elements() (n int64) {
 	for _, p := range st.parameters {
-		n += p.elements
+		if !p.adapter {
+			n += p.elements
+		}
 	}
 	return n
 }

@@ -195,7 +195,6 @@ func TestUnknown(t *testing.T) {
 		{"fp8", "features: [fp8_compute]\ntraining: {optimizer: adamw}\n", "training.megatron.quantisation", nil},
 		{"graphs", "features: [cuda_graphs]\ntraining: {optimizer: adamw}\n", "cuda_graphs", nil},
 		{"local", "training: {optimizer: adamw, megatron: {implementation: local}}\n", "--transformer-impl local", []string{"multi-latent-attention", "true", "q-lora-rank", "192", "kv-lora-rank", "64", "qk-head-dim", "16", "qk-pos-emb-head-dim", "8", "v-head-dim", "16"}},
-		{"native loss", "training: {optimizer: adamw, megatron: {cross_entropy: native}}\n", "--cross-entropy-fusion-impl native", nil},
 		{"offload", "training: {optimizer: adamw, sharding: {kind: distributed, offload: [optimizer]}}\n", "offloading", nil},
 		{"fsdp", "layout: {data_parallel: 2}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n", "fsdp2", nil},
 		{"optimizer", "training: {optimizer: muon}\n", "muon", nil},

@@ -123,6 +123,11 @@ func (r *run) forward(chunk int) flight {
 	var x torch.Tensor
 	if c.first {
 		x = e.m.Keep(r.embed(ids))
+		if e.s.frozen() && e.s.granularity == workload.FullCheckpointing {
+			// Layers are computed again only for an input that wants a gradient
+			// (src/megatron/bridge/peft/recompute.py of Megatron-Bridge).
+			e.m.RequireGrad(x)
+		}
 	} else {
 		f.input = e.m.RequireGrad(e.m.Keep(e.m.Empty("recv", e.s.compute, e.s.resident(), r.hidden)))
 		e.m.Drop(r.held[chunk])
@@ -231,7 +236,7 @@ func (r *run) tabulate(c *chunk) {
 			r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.latent.rope)
 		case l.turned > 0 && !shared:
 			shared = true
-			r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.turned)
+			r.te.angles = r.te.m.Buffer(dtype.F32, r.te.s.positions/r.te.s.context, l.turned)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type settings struct {
 	gradients, master, moment1, moment2 dtype.Format
 
 	hiddenDropout, attentionDropout, fusion, loaderMask, keepsBatches bool
+
+	lora *workload.Tuning // what is trained beside a frozen model; nil where the model is
 }
 
 // local reports that the layers are mcore's own.
@@ -40,6 +42,9 @@ func (s settings) local() bool { return s.Implementation == workload.LocalLayers
 
 // unfused reports a fusion that was switched off.
 func (s settings) unfused(f workload.MegatronFusion) bool { return slices.Contains(s.Unfused, f) }
+
+// frozen reports that the model's own parameters are not trained.
+func (s settings) frozen() bool { return s.lora != nil }
 
 // yes is a switch that is on where nobody said otherwise.
 func yes(b *bool) bool { return b == nil || *b }
@@ -90,6 +95,7 @@ func settingsOf(in estimate.Input) settings {
 	s.hiddenDropout, s.attentionDropout = yes(s.HiddenDropout), yes(s.AttentionDropout)
 	s.keepsBatches = keepsBatches(w.Engine.Version)
 	s.fusion, s.loaderMask = yes(s.AccumulationFusion), yes(s.LoaderMask)
+	s.lora = train.Tuning
 	return s
 }
 

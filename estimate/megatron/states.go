@@ -13,6 +13,8 @@ type parameter struct {
 	format   dtype.Format
 	expert   bool // divided over the ranks that hold the same experts
 	shared   bool // an embedding that the first and the last stage hold
+	frozen   bool // it has neither gradient nor states
+	adapter  bool // it stands beside the model's own
 }
 
 // moments are the optimizer's states of one piece of the parameters.
@@ -43,9 +45,20 @@ func (st *states) addIn(f dtype.Format, expert bool, shape ...int64) torch.Tenso
 	if st.s.divided {
 		shape = []int64{max(1, elements/st.ranks(expert))}
 	}
-	t := st.m.Parameter(f, true, shape...)
+	frozen := st.s.frozen()
+	t := st.m.Parameter(f, !frozen, shape...)
+	if !frozen {
+		st.m.ReduceInto(t)
+	}
+	st.parameters = append(st.parameters, &parameter{tensor: t, elements: elements, format: f, expert: expert, frozen: frozen})
+	return t
+}
+
+// adapter makes a parameter of an adapter.
+func (st *states) adapter(expert bool, rows, columns int64) torch.Tensor {
+	t := st.m.Adapter(st.s.compute, rows, columns)
 	st.m.ReduceInto(t)
-	st.parameters = append(st.parameters, &parameter{tensor: t, elements: elements, format: f, expert: expert})
+	st.parameters = append(st.parameters, &parameter{tensor: t, elements: rows * columns, format: st.s.compute, expert: expert, adapter: true})
 	return t
 }
 
@@ -65,7 +78,7 @@ func (st *states) buffers(chunk []*parameter) {
 		for _, format := range []dtype.Format{st.s.compute, dtype.U8} {
 			var list []*parameter
 			for _, p := range chunk {
-				if p.expert == expert && p.format == format {
+				if p.expert == expert && p.format == format && !p.frozen {
 					list = append(list, p)
 				}
 			}
@@ -160,7 +173,7 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 	end := buckets[len(buckets)-1].to
 	if f := list[0].format; st.s.distributed && !(f == dtype.U8 && st.s.Quantisation == workload.MXScaling) {
 		// Parameters with scales of 32 are gathered through the buffer of gradients.
-		weights := st.m.Parameter(f, false, end)
+		weights := st.room(f, end)
 		defer func() {
 			for _, p := range list {
 				st.m.PlaceIn(p.tensor, weights)
@@ -182,6 +195,14 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 			}
 		}
 	}
+}
+
+// room is the buffer into which trained parameters move.
+func (st *states) room(f dtype.Format, elements int64) torch.Tensor {
+	if st.s.frozen() {
+		return st.m.Adapter(f, elements)
+	}
+	return st.m.Parameter(f, false, elements)
 }
 
 // least is what a rank holds at least where gradients and parameters are divided too.

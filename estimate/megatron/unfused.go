@@ -1,6 +1,9 @@
 package megatron
 
-import "floodmark/internal/torch"
+import (
+	"floodmark/internal/torch"
+	"floodmark/workload"
+)
 
 // plainDropoutAdd is bias, dropout and residual as three operators, beside what the
 // module returned, which has a name until they are done
@@ -48,4 +51,30 @@ func (e *te) plainWeighted(x, probabilities torch.Tensor) torch.Tensor {
 		y = e.m.To(y, e.s.compute)
 	}
 	return y
+}
+
+// turn gives queries or keys their positions in operators of their own, which keep
+// cosines and sines of the computation's format, made anew each time
+// (_apply_rotary_pos_emb_bshd of
+// megatron/core/models/common/embeddings/rope_utils.py). The fused kernel keeps
+// nothing beside its table, and its result stands in the tensor that [te.split] made.
+func (e *te) turn(x torch.Tensor, heads, turned int64) torch.Tensor {
+	if !e.s.unfused(workload.RopeFusion) || turned == 0 {
+		return x
+	}
+	m, rows, width := e.m, x.Size(0), x.Size(1)
+	positions, dim := e.angles.Size(0), width/heads
+	table := func(op torch.UnaryOp) torch.Tensor {
+		angles := m.Unary(torch.MulScalar, m.Unary(op, m.Reshape(e.angles, positions, 1, turned)))
+		return m.Keep(m.To(angles, e.s.compute))
+	}
+	x = m.Keep(m.Reshape(x, positions, rows/positions*heads, dim))
+	cos, sin := table(torch.Cos), table(torch.Sin)
+	part := m.Keep(m.Slice(x, 2, 0, turned))
+	first := m.Binary(torch.Mul, part, cos)
+	halves := m.Split(part, 2, turned/2, turned/2)
+	second := m.Binary(torch.Mul, m.Cat(2, m.Unary(torch.Neg, halves[1]), halves[0]), sin)
+	out := m.Cat(2, m.Binary(torch.Add, first, second), m.Slice(x, 2, turned, dim))
+	m.Drop(part, x, cos, sin)
+	return m.Reshape(out, rows, width)
 }

@@ -38,6 +38,8 @@ type megatronFigure struct {
 	Rank  string `yaml:"rank"`  // a number, or last
 	Phase string `yaml:"phase"` // of whose end the level was read; empty for the peak of all
 	Bytes int64  `yaml:"bytes"`
+	// With is what the run of this figure had otherwise than the workload says.
+	With map[string]any `yaml:"with"`
 }
 
 // megatronRuns are the runs that count.
@@ -70,18 +72,19 @@ func Megatron() ([]Row, error) {
 }
 
 func (r megatronRun) rows(dropped ...account.TermID) (rows []Row) {
-	var ways [][]account.Account
+	made := map[string][][]account.Account{} // by what a figure's run had otherwise
 	why := r.Why
-	if why == "" {
-		var err error
-		if ways, err = r.predictions(); err != nil {
-			why = err.Error()
-		}
-	}
 	for _, f := range r.Figures {
+		key := fmt.Sprint(f.With)
+		if made[key] == nil && why == "" {
+			var err error
+			if made[key], err = r.predictions(f.With); err != nil {
+				why = err.Error()
+			}
+		}
 		row := Row{Table: megatronTable, Name: r.ID, Quantity: f.quantity(), Want: f.Bytes, Why: why}
 		if why == "" {
-			f.judge(&row, ways, dropped)
+			f.judge(&row, made[key], dropped)
 		}
 		rows = append(rows, row)
 	}
@@ -136,10 +139,14 @@ func (f megatronFigure) of(accounts []account.Account, dropped []account.TermID)
 	return account.Highest(account.Provenance{Scope: account.Allocated}, peaks...)
 }
 
-// predictions are the accounts of the run, and of all else that it can have been.
-func (r megatronRun) predictions() (ways [][]account.Account, err error) {
+// predictions are the accounts of the run of a figure, and of all else that it can have
+// been.
+func (r megatronRun) predictions(with map[string]any) (ways [][]account.Account, err error) {
 	for _, other := range append([]map[string]any{nil}, r.Or...) {
-		f, err := withParts(r.ID, r.Workload, other)
+		parts := map[string]any{}
+		putOver(parts, with)
+		putOver(parts, other)
+		f, err := withParts(r.ID, r.Workload, parts)
 		if err != nil {
 			return nil, err
 		}

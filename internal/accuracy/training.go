@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -169,20 +168,25 @@ func withParts(id, text string, other map[string]any) (*workload.File, error) {
 	if err := yaml.Unmarshal([]byte(text), &parts); err != nil {
 		return nil, err
 	}
-	for name, value := range other {
-		was, nested := parts[name].(map[string]any)
-		fields, ok := value.(map[string]any)
-		if !nested || !ok {
-			parts[name] = value
-			continue
-		}
-		maps.Copy(was, fields)
-	}
+	putOver(parts, other)
 	whole, err := yaml.Marshal(parts)
 	if err != nil {
 		return nil, err
 	}
 	return workload.ReadFile(source.Bytes(id, whole))
+}
+
+// putOver puts values over others of the same names, and those of parts into the parts.
+func putOver(parts, other map[string]any) {
+	for name, value := range other {
+		was, nested := parts[name].(map[string]any)
+		fields, ok := value.(map[string]any)
+		if nested && ok {
+			putOver(was, fields)
+			continue
+		}
+		parts[name] = value
+	}
 }
 
 // asDeclared is the prediction by the modules of the software that a workload names,

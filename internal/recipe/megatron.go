@@ -191,7 +191,7 @@ func (p *plan) megatronLayersOf(m *workload.Megatron) {
 	for _, f := range []struct {
 		field  field
 		fusion workload.MegatronFusion
-	}{{"no_softmax_fusion", workload.MaskedSoftmaxFusion}, {activation, workload.BiasActivationFusion}, {"no_dropout_fusion", workload.BiasDropoutFusion}} {
+	}{{"no_softmax_fusion", workload.MaskedSoftmaxFusion}, {activation, workload.BiasActivationFusion}, {"no_dropout_fusion", workload.BiasDropoutFusion}, {"no_rope_fusion", workload.RopeFusion}} {
 		if p.yes(f.field) {
 			m.Unfused = append(m.Unfused, f.fusion)
 		}
