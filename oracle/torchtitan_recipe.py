@@ -17,6 +17,7 @@ from torchtitan.models.llama.model import ModelArgs, Transformer
 
 WIDENS_IN_LOSS = 20241022  # the day of commit e10cb9494
 ATTENDS = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # what the list's kernels are on the CPU
+SCATTERS = torch.ops._c10d_functional.reduce_scatter_tensor.default
 
 
 def version():
@@ -30,7 +31,7 @@ def chosen():
     def policy(context, operator, *args, **kwargs):
         product = operator == torch.ops.aten.mm.default
         products[context.is_recompute] += product
-        if operator == ATTENDS or product and products[context.is_recompute] % 2:
+        if operator in (ATTENDS, SCATTERS) or product and products[context.is_recompute] % 2:
             return CheckpointPolicy.MUST_SAVE
         return CheckpointPolicy.PREFER_RECOMPUTE
 
@@ -53,10 +54,14 @@ def model(fields, options, dtype):
     assert made.layers["0"].feed_forward.w1.out_features == fields["intermediate_size"], "torchtitan has another intermediate size"
     for p in made.parameters():  # the table of rotations stays complex
         p.data = p.data.to(dtype)
+    checkpoints(made, options)
+    return made
+
+
+def checkpoints(made, options):
     how = {"context_fn": chosen} if options.checkpointing == "selective" else {}
     for name, layer in list(made.layers.named_children()) if options.checkpointing else []:
         made.layers.register_module(name, checkpoint_wrapper(layer, preserve_rng_state=False, **how))
-    return made
 
 
 def inputs(fields, options):

@@ -155,7 +155,7 @@ func (c *checker) training(d trainingYAML) *Train {
 		HostOptimizer: choose(c, "training.host_optimizer", HostOptimizer(d.HostOptimizer), []HostOptimizer{HostStates, HostGradients}),
 		Packed:        d.Packed,
 		Reentrant:     d.Reentrant,
-		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss}),
+		Loss:          choose(c, "training.loss", Loss(d.Loss), []Loss{PlainLoss, ChunkedLoss, GatheredLoss}),
 		Attention:     choose(c, "training.attention", d.Attention, []string{"sdpa", "eager", "flash_attention_2"}),
 		Resume:        choose(c, "training.resume", ResumeFrom(d.Resume), []ResumeFrom{ResumeOnHost, ResumeOnDevice, ResumeWhole}),
 	}

@@ -83,6 +83,9 @@ type Loss string
 const (
 	PlainLoss   Loss = "plain"   // of all logits at once
 	ChunkedLoss Loss = "chunked" // head and loss in parts of the sequence
+	// GatheredLoss is of logits that tensor-parallel ranks gather first, where the
+	// software would leave them divided (loss parallelism).
+	GatheredLoss Loss = "gathered"
 )
 
 // HostOptimizer is what of an optimizer's work lies in main memory, as torchao's

@@ -216,6 +216,7 @@ func (s *fullySharded) reduce(u *unit) {
 	}
 	u.reduced = true
 	if !s.flat() {
+		s.ownRows(u)
 		s.release(u)
 		s.let(&s.inputs)
 	}

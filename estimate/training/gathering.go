@@ -93,11 +93,11 @@ func (s *fullySharded) begin(u *unit) {
 }
 
 // freesRoot reports software that asks by name for units to be freed after forward,
-// the outermost included (torchtune, training/_distributed.py, shard_model), where
-// PyTorch does that.
+// the outermost included (torchtune, training/_distributed.py, shard_model; torchtitan,
+// parallelize_llama.py, apply_fsdp), where PyTorch does that.
 func (s *fullySharded) freesRoot() bool {
 	own, _ := s.software()
-	return own == modules.Torchtune && s.Kind == workload.FSDP2 && s.machine.ReshardsRoot()
+	return (own == modules.Torchtune || own == modules.TorchTitan) && s.Kind == workload.FSDP2 && s.machine.ReshardsRoot()
 }
 
 // keepsLast reports the last layer where the software keeps it gathered, since

@@ -81,7 +81,7 @@ func (j *job) program() error {
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && recomputes && own == modules.Transformers,
-		Weight:     h.weight, Adapter: h.adapter, Around: j.around(),
+		Weight:     h.weight, Adapter: h.adapter, Around: j.around(), TensorParallel: j.across(),
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
 	why := j.ops.net.Unsupported()

@@ -164,6 +164,8 @@ func (j *job) loss() modules.Loss {
 		return modules.PlainLoss
 	case workload.ChunkedLoss:
 		return modules.ChunkedLoss
+	case workload.GatheredLoss:
+		return modules.GatheredLoss
 	}
 	own, release := j.software()
 	return own.Loss(release)

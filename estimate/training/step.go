@@ -306,7 +306,7 @@ func (j *job) why() string {
 		return "a step inside the backward of each micro-batch is not modelled: such optimizers accumulate nothing"
 	case j.sharing().unshared() != "":
 		return j.sharing().unshared()
-	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel:
+	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel*int(j.across()):
 		return "the operators of layers, experts and contexts that ranks divide are not modelled by this engine"
 	case len(j.in.Model.Unknown) > 0:
 		return "the model is not understood: " + j.in.Model.Unknown[0].Field

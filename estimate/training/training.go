@@ -51,6 +51,7 @@ func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fa
 	if err := j.check(); err != nil {
 		return r, nil, err
 	}
+	j.ownModel()
 	j.surroundings()
 	if err := j.load(); err != nil {
 		return r, err, nil
@@ -133,6 +134,9 @@ func (j *job) check() error {
 	}
 	if err := j.in.Workload.CheckPairs(); err != nil {
 		return workload.Contradiction("%v", err)
+	}
+	if err := j.checkAcross(); err != nil {
+		return err
 	}
 	if s := j.train.Sharding; s != nil {
 		if err := s.Check(); err != nil {

@@ -30,6 +30,18 @@ func (c *Call) Empty(f dtype.Format, shape ...int64) Tensor {
 // Free ends a tensor that the call made.
 func (c *Call) Free(t Tensor) { c.made = c.m.dropFrom(c.made, t.impl) }
 
+// Choose is an operator of the call whose result a checkpoint may keep by its name: it
+// is made, or what was kept is taken.
+func (c *Call) Choose(op string, f dtype.Format, shape ...int64) Tensor {
+	if kept := c.m.recalled(op); kept != nil {
+		c.made = append(c.made, kept[0])
+		return Tensor{impl: kept[0]}
+	}
+	t := c.Empty(f, shape...)
+	c.m.remember(t.impl)
+	return t
+}
+
 // Save keeps tensors for backward (ctx.save_for_backward).
 func (c *Call) Save(list ...Tensor) {
 	for _, t := range list {

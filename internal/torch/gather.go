@@ -112,6 +112,21 @@ func (m *Machine) GradIn(p, buffer Tensor) {
 	p.grad = g
 }
 
+// OwnRows puts in place of a gradient that lies in one of more rows a copy of its own:
+// what DTensor does with the gradient of an embedding whose rows ranks divide, which
+// backward makes whole (torch/distributed/tensor/_ops/_embedding_ops.py,
+// embedding_dense_backward_strategy).
+func (m *Machine) OwnRows(p Tensor) {
+	if p.impl == nil || p.grad == nil || p.grad.storage.bytes <= p.Elements()*itemSize(p.grad.dtype) {
+		return
+	}
+	m.sites.op = "clone"
+	own := m.emptyLike(p.grad.dtype, p.impl)
+	m.become(own.storage, termGradients)
+	m.drop(p.grad)
+	p.grad = own
+}
+
 // BeforeBackward calls run in every backward before the node that computed a
 // tensor is evaluated: when the gradient of the tensor is there. It does nothing
 // for a tensor that wants no gradient, and where no graph is recorded; what runs again

@@ -89,6 +89,12 @@ func (m *Machine) CopiesWhereReduced() bool { return m.release.before(2, 5) }
 // (https://github.com/pytorch/pytorch/pull/154704, and 155319).
 func (m *Machine) ReshardsRoot() bool { return !m.release.before(2, 8) }
 
+// ViewsGathered reports releases in which what ranks gathered along a dimension is
+// read where it lies if all dimensions before it are one; earlier ones join the ranks'
+// parts in a copy (torch/distributed/_functional_collectives.py, all_gather_tensor;
+// torch/_utils.py, _maybe_view_chunk_cat).
+func (m *Machine) ViewsGathered() bool { return !m.release.before(2, 10) }
+
 // CopiesLoadedState reports releases whose optimizers copy a state that is loaded before
 // they take it over (torch/optim/optimizer.py, load_state_dict).
 func (m *Machine) CopiesLoadedState() bool { return m.release.before(2, 1) }

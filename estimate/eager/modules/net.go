@@ -94,6 +94,9 @@ type Options struct {
 	// BeforeLoss is called when the logits are there and their loss is not; nil for
 	// nothing.
 	BeforeLoss func()
+	// TensorParallel is how many ranks divide each layer between them, in the way of software
+	// that does, and the model is one rank's; 0 for one.
+	TensorParallel int64
 	// Around is told of the parts; nil for nobody.
 	Around Around
 	// Weight says how each tensor is held; nil: in the model's own format, all

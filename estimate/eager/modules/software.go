@@ -138,6 +138,8 @@ type Loss string
 const (
 	PlainLoss   Loss = "plain"   // cross_entropy of all logits
 	ChunkedLoss Loss = "chunked" // head and cross_entropy in parts of the sequence
+	// GatheredLoss is of logits that tensor-parallel ranks gather first.
+	GatheredLoss Loss = "gathered"
 )
 
 // loop is the names of a training loop that live from one step to the next.

@@ -37,12 +37,13 @@ func (r Release) compilesLoss() bool {
 func (r Release) normsByTorch() bool { return r.since(0, 1, 20250417) }
 
 // everySecondProduct is what torchtitan's selective checkpointing of operators
-// keeps: attention, and of the products of matrices the first, the third and so on
+// keeps: attention, what ranks scatter, and of the products of matrices the first, the
+// third and so on
 // (parallelize_llama.py, _save_list and _custom_policy). Worked number: of a layer of
 // Llama it keeps query, value, what attends, the gate and what comes down; key, what
 // attention gives out and the network's other half are computed again.
 func everySecondProduct(op string, n int) bool {
-	return op == "sdpa" || op == "mm" && n%2 == 1
+	return op == "sdpa" || op == "reduce_scatter" || op == "mm" && n%2 == 1
 }
 
 // titanLoss is a step of train.py up to its loss. The loop has names for the logits
@@ -83,6 +84,9 @@ func (n *Net) titanLossOf(logits, labels torch.Tensor) torch.Tensor {
 	if n.o.Loss == ChunkedLoss && !n.o.Release.fusesQKV() {
 		return f.Return(n.titanLossInParts(f, logits, labels, flat))
 	}
+	if n.tensorRanks() > 1 && n.o.Loss != GatheredLoss {
+		return f.Return(n.lossAcross(flat(logits), labels))
+	}
 	return f.Return(m.CrossEntropy(flat(logits), m.Reshape(labels, -1)))
 }
 
@@ -113,7 +117,7 @@ func (n *Net) titanLogits(b Batch) torch.Tensor {
 	m, s := n.m, n.stacks[0]
 	f := m.Module("", &b.IDs)
 	batch, length := b.IDs.Size(0), b.IDs.Size(1)
-	h := f.Let(n.embedded(b.IDs))
+	h := f.Let(n.embeddedAcross(b.IDs))
 	if !n.o.Release.unfolds() {
 		f.Set(&h, m.Reshape(h, batch*length, h.Size(-1)))
 	}
@@ -124,7 +128,7 @@ func (n *Net) titanLogits(b Batch) torch.Tensor {
 	if !n.o.Release.unfolds() {
 		f.Set(&h, m.Reshape(h, batch, length, h.Size(-1)))
 	}
-	out := m.AsLogits(n.linear(n.outside.module("output", model.RoleHead, model.RoleHeadBias), h))
+	out := n.allLogits(m.AsLogits(n.linear(n.outside.module("output", model.RoleHead, model.RoleHeadBias), n.allPositions(h))))
 	if !n.o.Release.widensInLoss() {
 		out = m.AsLogits(m.To(out, dtype.F32))
 	}
@@ -190,17 +194,19 @@ func (n *Net) titanNorm(w, x torch.Tensor) torch.Tensor {
 func (n *Net) titanNetwork(l *layer, x torch.Tensor) torch.Tensor {
 	m, d := n.m, l.FeedForward.(model.Dense)
 	f := m.Module("feed_forward", &x)
-	gate := n.activation(d.Activation, n.linear(l.linear("w1", model.RoleGate, model.RoleGateBias, 0), x))
-	up := n.linear(l.linear("w3", model.RoleUp, model.RoleUpBias, 0), x)
-	return f.Return(n.linear(l.linear("w2", model.RoleDown, model.RoleDownBias, 0), m.Binary(torch.Mul, gate, up)))
+	all := f.Let(n.allPositions(x))
+	gate := n.activation(d.Activation, n.linear(l.linear("w1", model.RoleGate, model.RoleGateBias, 0), all))
+	up := n.linear(l.linear("w3", model.RoleUp, model.RoleUpBias, 0), all)
+	return f.Return(n.ownPositions(n.linear(l.linear("w2", model.RoleDown, model.RoleDownBias, 0), m.Binary(torch.Mul, gate, up))))
 }
 
 // titanAttention is Attention.
 func (n *Net) titanAttention(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	m, a := n.m, l.Mixers[0].(model.Attention)
 	f := m.Module("attention", &x)
+	all := f.Let(n.allPositions(x))
 	projected := func(name string, weight, bias model.Role) torch.Tensor {
-		return f.Let(n.linear(l.linear(name, weight, bias, 0), x))
+		return f.Let(n.linear(l.linear(name, weight, bias, 0), all))
 	}
 	q := projected("wq", model.RoleQuery, model.RoleQueryBias)
 	k := projected("wk", model.RoleKey, model.RoleKeyBias)
@@ -226,7 +232,7 @@ func (n *Net) titanAttention(l *layer, x torch.Tensor, batch int64) torch.Tensor
 	} else {
 		f.Set(&out, m.Reshape(out, batch*out.Size(1), -1))
 	}
-	return f.Return(n.linear(l.linear("wo", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), out))
+	return f.Return(n.ownPositions(n.linear(l.linear("wo", model.RoleAttentionOutput, model.RoleAttentionOutputBias, 0), out)))
 }
 
 // turnedComplex is apply_rotary_emb: neighbouring elements are a complex number of 64
@@ -280,6 +286,9 @@ func (n *Net) titanLacks() string {
 	if n.model.Type != "llama" {
 		return "torchtitan's modules have a program for Llama, not for " + n.model.Type
 	}
+	if n.tensorRanks() > 1 && !r.since(0, 1, 20240610) {
+		return "the plan of torchtitan's tensor parallelism is described for commits since June 2024"
+	}
 	if n.o.Attention == Eager {
 		return "torchtitan has no eager attention"
 	}
@@ -289,6 +298,9 @@ func (n *Net) titanLacks() string {
 	for _, l := range n.stacks[0].layers {
 		if _, dense := l.FeedForward.(model.Dense); !dense || l.has(model.RoleQKV) || l.has(model.RoleGateUp) {
 			return "torchtitan has projections of their own for query, key, value, gate and up, and this model does not"
+		}
+		if n.o.Compiles && n.tensorRanks() > 1 {
+			return "what torch.compile makes of a block between tensor-parallel ranks is not modelled"
 		}
 		if why := n.compileLacks(&l); n.o.Compiles && why != "" {
 			return why
