@@ -224,7 +224,9 @@ func (j *job) optimizerStep(n int) {
 	j.span(account.PhaseOptimizerStep, n, func() {
 		j.foreign(n)
 		if j.division == nil || !j.division.step(j.tuned, n == 1) {
+			cut := j.cutGradients()
 			j.update(j.stepped(), n == 1)
+			j.machine.Drop(cut...)
 		}
 		if j.train.Reset != workload.SetToZero {
 			for _, p := range j.tuned {

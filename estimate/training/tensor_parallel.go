@@ -1,7 +1,10 @@
 package training
 
 import (
+	"floodmark/account"
 	"floodmark/estimate/eager/modules"
+	"floodmark/estimate/outside"
+	"floodmark/internal/torch"
 	"floodmark/model"
 	"floodmark/workload"
 )
@@ -25,6 +28,24 @@ func (j *job) across() int64 {
 		return 1
 	}
 	return int64(mesh.TensorParallel)
+}
+
+// talksAcross is the communicators of ranks in two dimensions: of those that divide
+// layers, of those that divide states, and at most one more of the latter, through which
+// torchtitan averages what it logs (its dist_mean over the flattened mesh).
+func (j *job) talksAcross() account.Figure {
+	mesh, arch := j.in.Plan.Mesh, j.in.Memory.Arch
+	link := outside.LinkOf(arch, j.in.Memory.Name)
+	states := outside.Replicas(arch, link)
+	mesh.DataParallel = 1
+	layers := outside.CommunicatorsOver(arch, link, mesh, false)
+	if j.in.Plan.Mesh.DataParallel == 1 {
+		return layers
+	}
+	if high, known := states.High(); known {
+		return account.Sum(states.Provenance, layers, states, account.Between(0, high, states.Provenance))
+	}
+	return account.Sum(states.Provenance, layers, states)
 }
 
 // checkAcross refuses layers that PyTorch does not divide: DTensor cuts rows of keys and
@@ -57,4 +78,20 @@ func (s *fullySharded) ownRows(u *unit) {
 			s.machine.OwnRows(w)
 		}
 	}
+}
+
+// cutGradients is what an update makes of gradients that are whole where the parameter
+// is a part, for as long as it runs: DTensor cuts each to the parameter's own rows. Data-
+// parallel ranks have cut them before.
+func (j *job) cutGradients() []torch.Tensor {
+	if j.across() == 1 || j.division != nil {
+		return nil
+	}
+	var cut []torch.Tensor
+	for _, p := range j.tuned {
+		if p.role == model.RoleTokenEmbedding && p.tensor.Defined() {
+			cut = append(cut, j.machine.Bucket("clone", p.format, p.elements))
+		}
+	}
+	return cut
 }

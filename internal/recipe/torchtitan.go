@@ -39,6 +39,9 @@ func (p *plan) torchtitan() {
 		t.Sharding.Offload = []workload.OffloadedState{workload.OffloadOptimizer, workload.OffloadParameters}
 	}
 	p.groups(t.Sharding)
+	if p.yes("gathered_loss") && p.workload.Mesh.TensorParallel > 1 {
+		t.Loss = workload.GatheredLoss
+	}
 	p.titanPipeline(t)
 	p.titanValidates()
 }
