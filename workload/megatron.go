@@ -91,6 +91,9 @@ type Megatron struct {
 	// RouterFills says that the router fills up the rows of experts to what products in
 	// 8 bits take (--moe-router-padding-for-quantization), which are copied else.
 	RouterFills bool
+	// Userbuffers says that products run while ranks of tensor parallelism exchange their
+	// parts (--tp-comm-overlap).
+	Userbuffers bool
 }
 
 // MegatronLayers is whose modules the layers are.
@@ -175,6 +178,7 @@ type megatronYAML struct {
 	WideAtEnd           whole  `yaml:"wide_layers_at_end"`
 	AmaxHistory         whole  `yaml:"amax_history"`
 	RouterFills         bool   `yaml:"router_fills"`
+	Userbuffers         bool   `yaml:"userbuffers"`
 
 	Unfused     []string `yaml:"unfused"`
 	WideSoftmax bool     `yaml:"softmax_in_fp32"`
@@ -220,6 +224,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		WideAtEnd:           c.atLeast(field+"wide_layers_at_end", d.WideAtEnd, 0),
 		AmaxHistory:         c.atLeast(field+"amax_history", d.AmaxHistory, 0),
 		RouterFills:         d.RouterFills,
+		Userbuffers:         d.Userbuffers,
 	}
 	for _, name := range d.Unfused {
 		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion, RopeFusion}))

@@ -16,7 +16,11 @@ func (r *run) surroundings(in estimate.Input) {
 	arch, mesh := in.Memory.Arch, in.Plan.Mesh
 	hold := func(id account.TermID, c account.Category, f account.Figure) { r.tl.Hold(id, c, 0, timeline.ToEnd, f) }
 	hold(account.TermContext, account.CategoryContext, outside.Context(arch))
-	hold(account.TermCommunication, account.CategoryCommunication, communicators(in.Memory, mesh))
+	exchange := communicators(in.Memory, mesh)
+	if r.te.s.Userbuffers {
+		exchange = account.Sum(exchange.Provenance, exchange, r.userbuffers())
+	}
+	hold(account.TermCommunication, account.CategoryCommunication, exchange)
 	for _, other := range in.Workload.Resident {
 		hold(estimate.Resident(other))
 	}

@@ -11,13 +11,14 @@ type te struct {
 	m *torch.Machine
 	s settings
 
-	workspace int64                     // of its products; made with the first
-	either    bool                      // products in 8 bits read a tensor along both sides
-	made      bool                      // there is one
-	spread    bool                      // there are those of products of experts
-	shared    torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
-	angles    torch.Tensor              // of positions, for attention of several heads
-	dummies   map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
+	workspace  int64                     // of its products; made with the first
+	either     bool                      // products in 8 bits read a tensor along both sides
+	made       bool                      // there is one
+	spread     bool                      // there are those of products of experts
+	exchanging bool                      // there are those of products that run beside an exchange
+	shared     torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
+	angles     torch.Tensor              // of positions, for attention of several heads
+	dummies    map[[2]int64]torch.Tensor // gradients that stand for those that were added to their buffer
 }
 
 // gemm is a product of TransformerEngine's: its workspace is made once
@@ -94,9 +95,10 @@ func (e *te) normedProduct(x torch.Tensor, w *weight) []torch.Tensor {
 				c.Save(c.Empty(dtype.F32, rows))
 			}
 			total, read := e.tokens(rows, e.gathers(w)), normed
-			if e.gathers(w) {
+			if e.gathers(w) && !e.s.Userbuffers {
 				read = c.Empty(f, total, w.in)
 			}
+			e.overlapped()
 			e.gemm()
 			y := c.Empty(f, total, w.out)
 			switch {
@@ -109,14 +111,11 @@ func (e *te) normedProduct(x torch.Tensor, w *weight) []torch.Tensor {
 		},
 		Backward: func(g *torch.Gradients) {
 			total := g.Grad(0).Size(0)
-			if e.gathers(w) && g.Needs(1) {
+			if e.gathers(w) && g.Needs(1) && !e.s.Userbuffers {
 				gathered := g.Empty(f, total, w.in)
 				defer g.Free(gathered)
 			}
-			product := g.Empty(f, total, w.in)
-			if e.gathers(w) {
-				g.Empty(f, rows, w.in)
-			}
+			e.sumBack(g, w, rows, total)
 			e.weightGradient(g, 1, w.out, w.in)
 			if !e.s.frozen() {
 				g.Release(2)
@@ -124,7 +123,6 @@ func (e *te) normedProduct(x torch.Tensor, w *weight) []torch.Tensor {
 			if returned {
 				g.Empty(f, rows, w.in) // the sum with the adapter's gradient
 			}
-			_ = product
 			g.Give(0, g.Empty(f, rows, w.in))
 			e.vectors(g, 2, w.bias, w.normW, w.normB)
 		},
@@ -172,6 +170,7 @@ func (e *te) multiply(x torch.Tensor, w *weight) torch.Tensor {
 				gathered := c.Empty(f, total, w.in)
 				defer c.Free(gathered)
 			}
+			e.overlapped()
 			e.gemm()
 			y := c.Empty(f, total, w.out)
 			if !e.scatters(w) {
@@ -180,7 +179,7 @@ func (e *te) multiply(x torch.Tensor, w *weight) torch.Tensor {
 			return []torch.Tensor{c.Empty(f, out, w.out)}
 		},
 		Backward: func(g *torch.Gradients) {
-			if e.scatters(w) {
+			if e.scatters(w) && !e.s.Userbuffers {
 				g.Empty(f, total, w.out)
 			}
 			if e.gathers(w) && g.Needs(1) {

@@ -63,7 +63,7 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	r := newRun(in)
 	r.phase("load", 0)
 	why := r.build(in)
-	if said := unmodelled(in, r.te.s); said != "" {
+	if said := cmp.Or(unmodelled(in, r.te.s), r.te.s.unexchanged(r.chunks)); said != "" {
 		why = said
 	}
 	r.states.masters()

@@ -45,11 +45,12 @@ func (e *te) normLinearIn8(x torch.Tensor, w *weight) torch.Tensor {
 			if q.recipe != workload.DelayedScaling { // there the norm writes bytes itself
 				c.Free(c.Empty(f, rows, w.in))
 			}
-			if gathers {
+			if gathers && !e.s.Userbuffers {
 				gathered := q.cast(c, ofRows, total, w.in, true, false)
 				defer free(c, gathered.both())
 			}
 			weights := e.product(c, w)
+			e.overlapped()
 			e.gemm()
 			y := c.Empty(f, total, w.out)
 			normed.tensors = len(t.toAdd())
@@ -59,8 +60,8 @@ func (e *te) normLinearIn8(x torch.Tensor, w *weight) torch.Tensor {
 		},
 		Backward: func(g *torch.Gradients) {
 			slope := q.cast(g, ofRows, total, w.out, true, true)
-			in := e.gatherIn8(g, q, gathers, total, w.in)
-			e.sumBack(g, gathers, rows, total, w.in)
+			in := e.gatherIn8(g, q, gathers && !e.s.Userbuffers, total, w.in)
+			e.sumBack(g, w, rows, total)
 			in = append(in, e.transposed(g, q, gathers, total, w.in)...)
 			e.weightGradient(g, 1, w.out, w.in)
 			normed.release(g)
@@ -90,13 +91,15 @@ func (e *te) transposed(g *torch.Gradients, q *eight, gathers bool, total, in in
 }
 
 // sumBack is the gradient of a product's input, summed over ranks and divided where it
-// was gathered.
-func (e *te) sumBack(g *torch.Gradients, gathers bool, rows, total, in int64) torch.Tensor {
-	product := g.Empty(e.s.compute, total, in)
-	if gathers {
-		product = g.Empty(e.s.compute, rows, in)
+// was gathered: all of it lies in a buffer of Userbuffers where there are any.
+func (e *te) sumBack(g *torch.Gradients, w *weight, rows, total int64) torch.Tensor {
+	gathered := e.gathers(w)
+	if !gathered || !e.s.Userbuffers || w.eight != nil && !w.normW.Defined() {
+		if product := g.Empty(e.s.compute, total, w.in); !gathered {
+			return product
+		}
 	}
-	return product
+	return g.Empty(e.s.compute, rows, w.in)
 }
 
 // linearIn8 is TELinear and its parallel forms in 8 bits. It keeps its input as the
@@ -119,6 +122,7 @@ func (e *te) linearIn8(x torch.Tensor, w *weight) torch.Tensor {
 				defer free(c, gathered.both())
 			}
 			weights := e.product(c, w)
+			e.overlapped()
 			e.gemm()
 			y := c.Empty(f, total, w.out)
 			if q.original {
@@ -139,7 +143,7 @@ func (e *te) linearIn8(x torch.Tensor, w *weight) torch.Tensor {
 				in = q.cast(g, ofRows, rows, w.in, q.whole(), !gathers || !q.whole()).both()
 			}
 			in = append(in, e.gatherIn8(g, q, gathers, total, w.in)...)
-			product := e.sumBack(g, gathers, rows, total, w.in)
+			product := e.sumBack(g, w, rows, total)
 			in = append(in, e.transposed(g, q, gathers, total, w.in)...)
 			e.weightGradient(g, 1, w.out, w.in)
 			free(g, in)
@@ -161,6 +165,10 @@ func (e *te) slopeIn8(g *torch.Gradients, q *eight, gathers bool, rows, total, w
 		return q.cast(g, ofRows, total, width, true, true)
 	}
 	own := q.cast(g, ofRows, rows, width, true, !q.whole())
+	if e.s.Userbuffers { // gathered there, and turned from there
+		free(g, own.both())
+		return cast{columns: e.transposed(g, q, true, total, width)}
+	}
 	all := q.cast(g, ofRows, total, width, true, true)
 	if q.recipe == workload.BlockScaling {
 		g.Free(g.Empty(dtype.U8, width, total))

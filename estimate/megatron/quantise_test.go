@@ -6,6 +6,7 @@ import (
 
 	"floodmark/account"
 	"floodmark/internal/checklist"
+	"floodmark/timeline"
 )
 
 const in8 = "features: [fp8_compute]\ninputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: distributed}, megatron: {quantisation: RECIPE}}\n"
@@ -58,5 +59,30 @@ func TestNo8Bits(t *testing.T) {
 	text := strings.Replace(strings.Replace(in8, "RECIPE", "delayed, quantised_parameters: true", 1), "kind: distributed", "kind: ddp", 1)
 	if _, err := laid(small(), text); err == nil || !strings.Contains(err.Error(), "distributed optimizer") {
 		t.Errorf("parameters in 8 bits without the distributed optimizer: %v", err)
+	}
+}
+
+// Products that run beside the exchanges of two ranks read 1,024 × 512 positions out of
+// buffers outside the allocator: 16 bytes an element for twelve exchanges, of which
+// eight gather bytes and four sum 2 bytes each. Three workspaces more are theirs.
+func TestUserbuffers(t *testing.T) {
+	const text = "features: [fp8_compute]\ninputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {tensor_parallel: 2}\ntraining: {optimizer: adamw, sequence_parallel: true, sharding: {kind: distributed}, megatron: {quantisation: tensorwise, userbuffers: "
+	with, without := run(t, small(), text+"true}}\n")[0], run(t, small(), text+"false}}\n")[0]
+	if got := alive(with, account.TermWorkspace) - alive(without, account.TermWorkspace); got != 3*32<<20 {
+		t.Errorf("%d bytes of workspaces more, want three of 32 MiB", got)
+	}
+	held := func(tl *timeline.Timeline) int64 {
+		for _, b := range tl.Bounds {
+			if tl.Terms[b.Term].ID == account.TermCommunication {
+				return b.Figure.Low()
+			}
+		}
+		return 0
+	}
+	if got := held(with) - held(without); got != 16*1024*512 {
+		t.Errorf("%d bytes outside the allocator more, want %d", got, 16*1024*512)
+	}
+	if len(with.Allocs) >= len(without.Allocs) {
+		t.Errorf("%d allocations beside them and %d without: what is gathered lies in the allocator still", len(with.Allocs), len(without.Allocs))
 	}
 }

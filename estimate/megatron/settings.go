@@ -78,6 +78,7 @@ func settingsOf(in estimate.Input) settings {
 		s.divided = !s.distributed && train.Sharding.Kind != workload.DDP
 		s.overlap = train.Sharding.Overlap != nil && *train.Sharding.Overlap
 	}
+	s.Userbuffers = s.Userbuffers && s.sequence
 	s.batch, _ = w.Dimension(workload.MicroBatch)
 	s.positions, _ = w.Dimension(workload.Context)
 	s.micro = max(1, train.Accumulation)

@@ -38,7 +38,7 @@ func TestMegatronTransposesOnHopper(t *testing.T) {
 
 // Sabotage: without one of its terms a peak that was close is not.
 func TestMegatronMisses8Bits(t *testing.T) {
-	for _, id := range []account.TermID{account.TermWeights, account.TermActivations, account.TermGradients} {
+	for _, id := range []account.TermID{account.TermWeights, account.TermActivations, account.TermGradients, account.TermWorkspace} {
 		lost := 0
 		for _, r := range runsIn8Bits(t) {
 			if rows := r.rows(id); rows[len(rows)-1].Status() != Inside {

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +100,35 @@ func TestMegatron(t *testing.T) {
 	fp8, err := Parse(append(strings.Fields(megatron8B), "--fp8-format", "hybrid", "--fp8-param-gather"), published(nil))
 	if err != nil || !slices.Contains(fp8.Workload.Features, workload.FP8Compute) || len(fp8.Workload.Open) != 0 || fp8.Workload.Training.Megatron.Quantisation != workload.DelayedScaling || !fp8.Workload.Training.Megatron.QuantisedParameters {
 		t.Errorf("with FP8: %+v, %v", fp8, err)
+	}
+}
+
+// Products in 8 bits: the recipe, the layers at the ends that stay in 16, and what is
+// computed in 8 bits otherwise, which has no program.
+func TestMegatronIn8Bits(t *testing.T) {
+	for _, c := range []struct {
+		arguments, open string
+		want            workload.Megatron
+	}{
+		{"", "", workload.Megatron{Quantisation: workload.DelayedScaling}},
+		{"--fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 2", "", workload.Megatron{Quantisation: workload.CurrentScaling, WideAtStart: 1, WideAtEnd: 2}},
+		{"--fp8-recipe delayed --fp8-amax-history-len 1024", "", workload.Megatron{Quantisation: workload.DelayedScaling, AmaxHistory: 1024}},
+		{"--fp8-recipe mxfp8 --fp8-param-gather --reuse-grad-buf-for-mxfp8-param-ag", "", workload.Megatron{Quantisation: workload.MXScaling, QuantisedParameters: true}},
+		{"--fp8-recipe blockwise --fp8-dot-product-attention", "attention is computed in 8 bits", workload.Megatron{Quantisation: workload.BlockScaling}},
+		{"--fp8-recipe custom", "by the recipe custom are not modelled", workload.Megatron{}},
+	} {
+		r, err := Parse(append(strings.Fields(megatron8B), strings.Fields("--fp8-format hybrid "+c.arguments)...), published(nil))
+		if err != nil {
+			t.Fatalf("%s: %v", c.arguments, err)
+		}
+		m := r.Workload.Training.Megatron
+		got := workload.Megatron{Quantisation: m.Quantisation, QuantisedParameters: m.QuantisedParameters, WideAtStart: m.WideAtStart, WideAtEnd: m.WideAtEnd, AmaxHistory: m.AmaxHistory}
+		if open := strings.Join(r.Workload.Open, " "); !reflect.DeepEqual(got, c.want) || (open == "") != (c.open == "") || !strings.Contains(open, c.open) {
+			t.Errorf("%s: %+v, %q", c.arguments, got, open)
+		}
+	}
+	if _, err := Parse(append(strings.Fields(megatron8B), "--fp8-format", "hybrid", "--first-last-layers-bf16"), published(nil)); err == nil || !strings.Contains(err.Error(), "delayed") {
+		t.Errorf("layers in 16 bits beside delayed scaling: %v", err)
 	}
 }
 

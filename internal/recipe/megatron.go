@@ -134,6 +134,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	}
 	p.megatronKernels(m)
 	p.megatronQuantises(m)
+	m.Userbuffers = p.yes("userbuffers") && p.yes("sequence_parallel") && p.workload.Mesh.TensorParallel > 1
 	if bytes, err := workload.ParseCublasWorkspace(p.text("cublas_workspace")); p.said("cublas_workspace") {
 		if m.CublasWorkspace = bytes; err != nil {
 			p.open(p.where("cublas_workspace"), err.Error())
