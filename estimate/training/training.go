@@ -60,6 +60,10 @@ func (Engine) estimate(in estimate.Input, without string) (r estimate.Result, fa
 	case workload.Evaluation:
 		j.evaluation()
 	case workload.Export:
+		if j.declared(account.PhaseMerge) {
+			j.workspaces()
+			j.merge()
+		}
 		j.save()
 		j.export()
 	default:

@@ -122,7 +122,11 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 	if err := asked.onto(&request); err != nil {
 		return request, err
 	}
-	return request, s.withAdapters(cmd.Context(), o.adapters, &request)
+	adapters := o.adapters
+	if r := asked.recipe; r != nil && r.Adapter != "" && len(adapters) == 0 {
+		adapters = []string{r.Adapter}
+	}
+	return request, s.withAdapters(cmd.Context(), adapters, &request)
 }
 
 // withAdapters counts each adapter on the model.

@@ -377,10 +377,12 @@ func (c *command) assigned(software, word string) error {
 
 // llamaFactory reads llamafactory-cli train, with a file or with flags.
 func (c *command) llamaFactory(words []string) error {
-	if len(words) == 0 || words[0] != "train" {
-		return &Error{Msg: "of LLaMA-Factory's commands train is read", Hint: hintCommand}
+	if len(words) == 0 || words[0] != "train" && words[0] != "export" {
+		return &Error{Msg: "of LLaMA-Factory's commands train and export are read", Hint: hintCommand}
 	}
-	c.every = "llamafactory-cli train"
+	if words[0] == "train" {
+		c.every = "llamafactory-cli train"
+	}
 	return c.arguments("llamafactory", words[1:])
 }
 

@@ -264,7 +264,7 @@ func TestStarts(t *testing.T) {
 		"torchrun --nproc_per_node x train.py":  "whole number",
 		"accelerate env":                        "launch is read",
 		"tune download x":                       "run is read",
-		"llamafactory-cli chat":                 "train is read",
+		"llamafactory-cli chat":                 "train and export are read",
 		"tune run r --config llama3_1/8B_full":  "no such file",
 		"python":                                "nothing to run",
 		"python -m":                             "no module",

@@ -28,7 +28,7 @@ func kinds() map[field]kind {
 		aText: `model reference reward_model optimizer weights_format mixed_precision attention adapter lora_bias quantisation sharding
 			fsdp_strategy reduce_format activation_checkpointing granularity recompute_method pipeline_schedule compute_format
 			loss shard_optimizer titan_layers rollout_mode model_builder model_flavor assets positions normalization router main_grads main_params first_moment second_moment fp8 fp8_recipe
-			export_dir offload_optimizer offload_parameters quantised_storage eval_strategy save_strategy checkpoint_folder state_dict final_state_dict resume
+			export_dir adapter_folder offload_optimizer offload_parameters quantised_storage eval_strategy save_strategy checkpoint_folder state_dict final_state_dict resume
 			attention_backend layers_of loss_kernel router_format dispatcher context_exchange expert_layers vocabulary_file cublas_workspace pipeline_layout`,
 		aCount: `context micro_batch global_batch accumulation processes nodes processes_per_node tensor_parallel pipeline_parallel
 			context_parallel expert_parallel data_parallel replicas shards lora_rank quantisation_bits zero_stage shard_group secondary_group reduce_bucket gather_bucket

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/workload"
 )
@@ -62,6 +63,9 @@ func (p *plan) llamaFactory() {
 	p.saves(t)
 	p.resumes(t)
 	p.freezes(base)
+	if p.strategy("adapter_folder") {
+		p.open(p.where("adapter_folder"), "an adapter is loaded from there")
+	}
 	if p.method == "" {
 		p.method = "sft"
 	}
@@ -69,6 +73,33 @@ func (p *plan) llamaFactory() {
 		p.open("stage: "+p.method, "its models and its loss are not modelled")
 	}
 	p.composite(base)
+}
+
+// exports reports a model that llamafactory-cli export writes from a card.
+func (p *plan) exports() bool {
+	return p.said("export_dir") && p.exportsTo == "auto"
+}
+
+// merges is llamafactory-cli export on a card: the model is loaded as it is stored, the
+// adapter beside it is added to its weights one module at a time (merge_and_unload, by
+// _setup_lora_tuning of model/adapter.py), and what there is then is written in the format
+// of the model (export_model of train/tuner.py).
+func (p *plan) merges() {
+	p.workload.Operation = workload.Export
+	p.workload.Training = &workload.Train{}
+	p.lays()
+	if name := p.text("model"); name != "" {
+		p.recipe.Models = append(p.recipe.Models, name)
+	}
+	if p.recipe.Adapter = p.text("adapter_folder"); p.recipe.Adapter != "" {
+		p.workload.Phases = append(p.workload.Phases, account.PhaseMerge)
+	}
+	if strings.Contains(p.recipe.Adapter, ",") {
+		p.open(p.where("adapter_folder"), "several adapters are merged one after another")
+	}
+	if p.said("quantisation_bits") {
+		p.open(p.where("quantisation_bits"), "an adapter is not merged into weights that are packed")
+	}
 }
 
 // freezing is the components that LLaMA-Factory freezes of models that read more than text,

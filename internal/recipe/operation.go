@@ -10,7 +10,7 @@ import "fmt"
 // llamafactory-cli export writes (train/tuner.py), on export_device, which is the
 // processor unless it is auto (hparams/model_args.py).
 func (p *plan) trains() {
-	if p.err != nil || p.yes("do_train") {
+	if p.err != nil || p.yes("do_train") || p.exports() {
 		return
 	}
 	const ask = "ask for that by itself: floodmark estimate MODEL "
@@ -22,7 +22,7 @@ func (p *plan) trains() {
 	}
 	switch {
 	case p.said("export_dir"):
-		p.err = &Error{Msg: fmt.Sprintf("%s: the file merges and exports a model, and trains nothing", p.where("export_dir")), Hint: "it does that in main memory; where export_device is auto, " + ask + "--operation export"}
+		p.err = &Error{Msg: fmt.Sprintf("%s: the file merges and exports a model, and trains nothing", p.where("export_dir")), Hint: "it does that in main memory; with export_device: auto it is done on a card, and is estimated"}
 	case beside == "" || p.software != "llamafactory" && !p.said("do_train"):
 		// a script of one's own may train without being told to
 	case beside == "do_predict":

@@ -120,6 +120,29 @@ func TestKeysWithoutBytes(t *testing.T) {
 	}
 }
 
+// An export on a card merges the adapter that is named and trains nothing; what is packed,
+// and several adapters, are left open.
+func TestExportOnACard(t *testing.T) {
+	const export = "model_name_or_path: m\ntemplate: llama3\nexport_dir: o\nexport_device: auto\n"
+	for _, c := range []struct{ file, adapter, open string }{
+		{"", "", ""}, {"adapter_name_or_path: a\n", "a", ""}, {"adapter_name_or_path: a,b\n", "a,b", "several adapters"},
+		{"adapter_name_or_path: a\nquantization_bit: 4\n", "a", "weights that are packed"}, {"export_quantization_bit: 4\n", "", "quantised while they are exported"},
+	} {
+		r, err := Read([]string{"x.yaml"}, published(map[string]string{"x.yaml": export + c.file}))
+		if err != nil {
+			t.Errorf("%q: %v", c.file, err)
+			continue
+		}
+		w := r.Workload
+		if r.Adapter != c.adapter || w.Operation != workload.Export || slices.Contains(w.Phases, account.PhaseMerge) != (c.adapter != "") || len(r.Assumed) > 0 {
+			t.Errorf("%q: %s of the adapter %q, phases %v, assumed %v", c.file, w.Operation, r.Adapter, w.Phases, r.Assumed)
+		}
+		if open := strings.Join(w.Open, "\n"); !strings.Contains(open, c.open) || (c.open == "") != (open == "") {
+			t.Errorf("%q: open %q, want %q", c.file, open, c.open)
+		}
+	}
+}
+
 // LLaMA-Factory generates while it trains where predict_with_generate is on and anything
 // is evaluated or predicted, in place of a pass with a loss; what it would predict
 // otherwise is left open.

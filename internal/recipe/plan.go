@@ -31,23 +31,24 @@ type fact struct {
 // plan collects what files and a command say, thing by thing, and becomes the
 // workload once all of it was read.
 type plan struct {
-	files    Files
-	folder   string // of the file that is read
-	opened   int
-	software string // that trains; empty while only launchers and shards were read
-	trainer  bool   // a configuration of it was read, or a script of its kind is started
-	every    string // the launcher that starts a process for each device, where nobody says how many
-	builds   string // what a script of Megatron-LM builds that is no GPT
-	method   string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
-	recipe   Recipe
-	workload workload.Workload
-	facts    map[field]fact
-	kinds    map[field]kind
-	tables   map[string]*table // that were read
-	order    []field
-	derived  []workload.Declaration
-	auto     []string // keys of DeepSpeed that follow the model's width
-	err      error    // the first value that is of the wrong kind
+	files     Files
+	folder    string // of the file that is read
+	opened    int
+	software  string // that trains; empty while only launchers and shards were read
+	trainer   bool   // a configuration of it was read, or a script of its kind is started
+	every     string // the launcher that starts a process for each device, where nobody says how many
+	builds    string // what a script of Megatron-LM builds that is no GPT
+	exportsTo string // of LLaMA-Factory, where an export is done: cpu, or auto for a card
+	method    string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
+	recipe    Recipe
+	workload  workload.Workload
+	facts     map[field]fact
+	kinds     map[field]kind
+	tables    map[string]*table // that were read
+	order     []field
+	derived   []workload.Declaration
+	auto      []string // keys of DeepSpeed that follow the model's width
+	err       error    // the first value that is of the wrong kind
 }
 
 func newPlan(files Files) *plan {

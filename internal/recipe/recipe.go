@@ -32,7 +32,9 @@ type Recipe struct {
 	Hidden func(*workload.Workload, int64)
 	// Ranks is called once it is known how many ranks train, and with which release,
 	// where the software divides what it keeps whenever there are several; nil elsewhere.
-	Ranks    func(*workload.Workload)
+	Ranks func(*workload.Workload)
+	// Adapter is the folder of an adapter that is merged; empty for none.
+	Adapter  string
 	freezing *freezing // of models that read more than text; nil where nothing is
 }
 
@@ -167,6 +169,10 @@ func (p *plan) resolve() {
 	case "axolotl":
 		p.axolotl()
 	case "llamafactory":
+		if p.exports() {
+			p.merges()
+			break
+		}
 		p.llamaFactory()
 	case "torchtune":
 		p.torchtune()

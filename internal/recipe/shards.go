@@ -30,6 +30,7 @@ func (p *plan) alone() {
 		return
 	}
 	switch p.methodByKeys(); {
+	case p.exports(): // one process
 	case p.software == "llamafactory":
 		p.every = "llamafactory-cli train"
 	case p.software == "axolotl":

@@ -137,6 +137,9 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 	case key == "stage" && software == "llamafactory":
 		p.method = p.word(s, "pt", "sft", "rm", "ppo", "dpo", "kto")
 		return true
+	case key == "export_device" && software == "llamafactory":
+		p.exportsTo = p.word(s, "cpu", "auto")
+		return true
 	case key == "disable_gradient_checkpointing" && software == "llamafactory":
 		if p.on(s) {
 			s.value = false
