@@ -96,6 +96,8 @@ func unmodelled(in estimate.Input, s settings) string {
 		return "adapters other than LoRA on frozen weights of the computation's format are not modelled for Megatron-LM"
 	case train.Tuning != nil && (s.local() || s.Quantisation != ""):
 		return "adapters beside products in 8 bits or mcore's own layers are not modelled for Megatron-LM"
+	case s.local() && s.unfused(workload.RopeFusion):
+		return "positions that are given in operators of their own are not modelled for mcore's own layers (--no-rope-fusion)"
 	case s.local() && s.Quantisation != "":
 		return "products in 8 bits of mcore's own layers are not modelled (--transformer-impl local)"
 	case train.Sharding != nil && len(train.Sharding.Offload) > 0:
