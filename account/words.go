@@ -147,6 +147,7 @@ const (
 	TermSavedCopy            TermID = "saved_copy"            // of a checkpoint, in main memory
 	TermSavedStates          TermID = "saved_states"          // of the optimizer, beside it
 	TermOffloadedStates      TermID = "offloaded_states"      // in main memory
+	TermOffloadedActivations TermID = "offloaded_activations" // the same
 	TermWorkspace            TermID = "workspace"
 	TermInput                TermID = "input"
 	TermGraphPools           TermID = "graph_pools"

@@ -73,6 +73,11 @@ type Megatron struct {
 	// MicroBatchGroup is the micro-batches that an interleaved schedule runs through
 	// one piece of a stage before the next; 0 is as many as there are stages.
 	MicroBatchGroup int64
+	// OffloadModules is --offload-modules, the modules whose saved tensors move to main
+	// memory, and OffloadLeast the elements of a tensor from which on they do; 0 is
+	// 1,048,576.
+	OffloadModules []string
+	OffloadLeast   int64
 	// ContextExchange is --cp-comm-type: p2p where nobody said, a2a, allgather.
 	ContextExchange string
 
@@ -171,6 +176,9 @@ type megatronYAML struct {
 	MicroBatchGroup    whole   `yaml:"micro_batch_group"`
 	ContextExchange    string  `yaml:"context_exchange"`
 
+	OffloadModules []string `yaml:"offload_modules"`
+	OffloadLeast   whole    `yaml:"offload_least_elements"`
+
 	Quantisation        string `yaml:"quantisation"`
 	QuantisedParameters bool   `yaml:"quantised_parameters"`
 	UncachedWeights     bool   `yaml:"uncached_weights"`
@@ -215,6 +223,8 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		OptimizerInstances: c.atLeast(field+"optimizer_instances", d.OptimizerInstances, 0),
 		Deterministic:      d.Deterministic,
 		MicroBatchGroup:    c.atLeast(field+"micro_batch_group", d.MicroBatchGroup, 0),
+		OffloadModules:     d.OffloadModules,
+		OffloadLeast:       c.atLeast(field+"offload_least_elements", d.OffloadLeast, 0),
 		ContextExchange:    choose(c, field+"context_exchange", d.ContextExchange, []string{"p2p", "a2a", "allgather"}),
 
 		Quantisation:        choose(c, field+"quantisation", MegatronQuantisation(d.Quantisation), []MegatronQuantisation{DelayedScaling, CurrentScaling, BlockScaling, MXScaling}),

@@ -2,6 +2,7 @@ package megatron
 
 import (
 	"fmt"
+	"slices"
 
 	"floodmark/account"
 	"floodmark/dtype"
@@ -111,11 +112,41 @@ func unmodelled(in estimate.Input, s settings) string {
 	case s.granularity == workload.EveryCheckpointing:
 		return "Megatron-LM recomputes layers by its own methods (recompute: {method: uniform, layers: 2})"
 	}
-	if s.granularity == workload.SelectiveCheckpointing {
-		for _, module := range s.recompute.Modules {
-			if module != "core_attn" && module != "mlp" && module != "moe" {
-				return fmt.Sprintf("recomputation of %s is not modelled for Megatron-LM", module)
+	return s.unmodelledModules(train.Tuning != nil)
+}
+
+// unmodelledModules is why modules that are offloaded or computed again have no
+// program; empty where they have.
+func (s settings) unmodelledModules(adapters bool) string {
+	for _, module := range s.OffloadModules {
+		if !slices.Contains([]string{"attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"}, module) {
+			return fmt.Sprintf("offloading of %s is not modelled for Megatron-LM", module)
+		}
+	}
+	of := ""
+	switch {
+	case s.Quantisation != "":
+		of = " beside products in 8 bits"
+	case s.local():
+		of = " of mcore's own layers"
+	case adapters:
+		of = " beside adapters"
+	}
+	if len(s.OffloadModules) > 0 && of != "" {
+		return "offloading of activations" + of + " is not modelled for Megatron-LM"
+	}
+	if s.granularity != workload.SelectiveCheckpointing {
+		return ""
+	}
+	for _, module := range s.recompute.Modules {
+		switch module {
+		case "core_attn", "mlp", "moe":
+		case "layernorm", "mla_up_proj", "moe_act":
+			if of != "" {
+				return fmt.Sprintf("recomputation of %s%s is not modelled for Megatron-LM", module, of)
 			}
+		default:
+			return fmt.Sprintf("recomputation of %s is not modelled for Megatron-LM", module)
 		}
 	}
 	return ""

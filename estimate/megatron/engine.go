@@ -11,6 +11,8 @@ type te struct {
 	m *torch.Machine
 	s settings
 
+	offloaded *offloads // nil where activations stay
+
 	workspace  int64                     // of its products; made with the first
 	either     bool                      // products in 8 bits read a tensor along both sides
 	made       bool                      // there is one

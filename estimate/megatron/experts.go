@@ -102,11 +102,11 @@ func (e *te) received(rows int64, x *experts) int64 {
 
 // forward is one pass: the norm, the shared experts, the router, the rows on their way
 // to the experts and back (custom_forward of megatron/core/transformer/moe/moe_layer.py).
-func (x *experts) forward(e *te, stream torch.Tensor) torch.Tensor {
-	normed := e.m.Keep(e.norm(stream, &x.norm))
+func (x *experts) forward(e *te, norm *group) (torch.Tensor, *torch.Outputless) {
+	normed, again := e.normed(norm, &x.norm)
 	out := x.mixture(e, normed)
 	e.m.Drop(normed)
-	return out
+	return out, again
 }
 
 // mixture is the layer behind its norm; what that made stays with its holder.
@@ -162,12 +162,24 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 	return e.m.Keep(parts[0]), e.m.Keep(parts[1])
 }
 
-// worked is the rows through the experts of the rank.
+// worked is the rows through the experts of the rank
+// (TEGroupedMLP.forward of megatron/core/transformer/moe/experts.py).
 func (x *experts) worked(e *te, rows, probabilities torch.Tensor) torch.Tensor {
 	if e.s.local() {
 		return x.sequential(e, rows, probabilities)
 	}
-	return e.grouped(e.weighted(e.grouped(rows, x.up), probabilities, x.gated), x.down)
+	first := e.offload("expert_fc1", rows)
+	var wide, inner torch.Tensor
+	first.watch(func() { wide = e.grouped(first.input, x.up) })
+	act := e.offload("moe_act", first.commit(wide))
+	var again *torch.Outputless
+	act.watch(func() {
+		run := func(args []torch.Tensor) torch.Tensor { return e.weighted(args[0], args[1], x.gated) }
+		inner, again = e.outputless("moe_act", run, act.input, probabilities)
+	})
+	out := e.grouped(inner, x.down)
+	again.Discard(out)
+	return act.commit(out)
 }
 
 // grouped is the product of the experts of a rank, with what the adapter that they share
@@ -282,42 +294,64 @@ func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
 // many rows as another: at worst all ranks that hold parts of a layer's experts send
 // every row that they can to this one. Nothing where rows are dropped and filled up,
 // or where the workload says how full the fullest rank is.
-func (x *experts) uneven(e *te, rows int64) int64 {
+// What moves to main memory or is computed again is there for a few layers at once:
+// stays is what waits for backward, passing what does not.
+func (x *experts) uneven(e *te, rows int64) (stays, passing int64) {
 	if e.s.Capacity > 0 && e.s.Padded || e.s.Imbalance > 0 {
-		return 0
+		return 0, 0
 	}
 	ranks := x.count / x.local
 	most := ranks * min(x.active, x.local) // for each position that a rank has
 	extra := rows * max(0, most-x.active) * e.groupOf()
-	kept := x.up[0].in + x.up[0].out + x.down[0].in
+	read, wide, inner := x.up[0].in, x.up[0].out, x.down[0].in
 	if !x.gated {
-		kept += x.down[0].in
+		wide += inner
 	}
-	return 2 * extra * kept
+	for _, part := range []struct {
+		elements int64
+		goes     bool
+	}{{read, e.s.offloads("expert_fc1")}, {wide, e.s.offloads("moe_act")}, {inner, e.s.recomputes("moe_act")}} {
+		if part.goes {
+			passing += 2 * extra * part.elements
+		} else {
+			stays += 2 * extra * part.elements
+		}
+	}
+	return stays, passing
 }
+
+// passingLayers is of how many layers rows of experts are there that do not wait for
+// backward: of one at work, one that comes back before it, and one that is kept.
+const passingLayers = 3
 
 // imbalance is the bound of what uneven routing adds over all micro-batches in flight.
 func (r *run) imbalance() {
-	layers, one := int64(0), int64(0)
+	layers, stays, passing := int64(0), int64(0), int64(0)
 	for _, c := range r.chunks {
 		for _, l := range c.layers {
 			if l != nil && l.experts != nil {
 				layers++
-				one = max(one, l.experts.uneven(r.te, r.te.s.resident()))
+				one, once := l.experts.uneven(r.te, r.te.s.resident())
+				stays, passing = max(stays, one), max(passing, once)
 			}
 		}
 	}
-	if one == 0 {
+	if stays+passing == 0 {
 		return
 	}
 	flights := int64(inFlight(r.te.s.order(int64(r.stage))))
-	all, fits := bytesize.Mul(one, layers, flights)
+	waiting, fits := bytesize.Mul(stays, layers, flights)
+	moved, also := bytesize.Mul(passing, layers, flights)
 	p := requested(expertFormula)
-	f := account.Between(0, all/int64(len(r.chunks)), p)
-	if !fits {
+	f := account.Between(0, waiting/int64(len(r.chunks))+passingLayers*passing, p)
+	if !fits || !also {
 		f = account.Unknown(bytesize.ErrOverflow.Error(), p)
 	}
 	r.tl.Hold(account.TermActivations, account.CategoryActivation, 1, timeline.ToEnd, f)
+	if r.te.offloaded != nil && moved > 0 && also { // page-locked, in powers of two
+		p.Scope = account.Host
+		r.tl.Hold(account.TermOffloadedActivations, account.CategoryActivation, 1, timeline.ToEnd, account.Between(0, 2*moved, p))
+	}
 }
 
 // inFlight is the most passes that wait for their backward.

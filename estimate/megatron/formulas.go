@@ -17,6 +17,7 @@ const (
 	operatorFormula  = "megatron.operators"
 	expertFormula    = "megatron.uneven_experts"
 	adapterFormula   = "megatron.adapters"
+	offloadFormula   = "megatron.offloaded_activations"
 )
 
 const (
@@ -46,8 +47,10 @@ func Formulas() []account.Formula {
 			Source: engine + "pytorch/module/layernorm_linear.py", Worked: "norm and product keep 2 × 4,194,304 bytes of a stream of 4 × 1,024 × 512 × 2 bytes"},
 		{ID: adapterFormula, Short: "rank × (columns in + columns out) × 2 bytes, divided", Rule: "Σ modules that are targets: two matrices in the format of the computation, each divided over the tensor ranks by what it makes, the first beside a row-parallel module by what it reads; frozen modules have neither gradients nor states",
 			Source: bridge + "peft/utils.py", Worked: "32 × (4,096 + 6,144) × 2 bytes / 2 ranks = 327,680 bytes beside linear_qkv of Qwen3-8B"},
-		{ID: expertFormula, Short: "rows of experts, from even to the worst", Rule: "where nobody says how full the fullest rank is: from nothing to what the experts of a rank would keep if all ranks of their group sent it every row that they can; × layers with experts × micro-batches in flight",
+		{ID: expertFormula, Short: "rows of experts, from even to the worst", Rule: "where nobody says how full the fullest rank is: from nothing to what the experts of a rank would keep if all ranks of their group sent it every row that they can; × layers with experts × micro-batches in flight, of what is offloaded or computed again × 3 layers",
 			Source: megatron + "core/transformer/moe/token_dispatcher.py", Worked: "1 of 4 experts over 2 ranks: at worst twice the rows"},
+		{ID: offloadFormula, Short: "what modules save, each tensor by itself", Rule: "what the modules of --offload-modules save for backward, of tensors from --min-offloaded-tensor-size elements on: each in page-locked main memory of the next power of two, used again from micro-batch to micro-batch; the last of each module of the micro-batch that goes back first stays on the device, and each comes back when backward leaves the one a layer before it",
+			Source: megatron + "core/pipeline_parallel/fine_grained_activation_offload.py", Worked: "scores of 16 heads over 4,096² positions that the softmax and the product keep: 2 × 536,870,912 bytes"},
 	}
 	return append(list, outside.Formulas()...)
 }

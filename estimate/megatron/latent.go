@@ -44,19 +44,40 @@ func (r *run) newLatent(a model.LatentAttention, l model.Layer, width int64, nor
 	return t, h, ""
 }
 
-// forward is query, key and value of a stream.
-func (t *latent) forward(e *te, x torch.Tensor, h heads) (q, k, v torch.Tensor) {
-	m := e.m
-	normed := m.Keep(e.norm(x, &t.norm))
+// forward is query, key and value of a normed stream, which it ends. The
+// up-projections may run again in backward.
+func (t *latent) forward(e *te, normed torch.Tensor, h heads) (q, k, v torch.Tensor, again *torch.Outputless) {
+	g := e.offload("qkv_linear", normed)
+	g.watch(func() {
+		q = g.input
+		if !t.query.matrix.Defined() {
+			q = e.linear(g.input, &t.queryDown)
+		}
+		parts := e.cut(e.linear(g.input, &t.kvDown), t.rank, t.rope)
+		run := func(args []torch.Tensor) []torch.Tensor {
+			q := e.up(args[0], t.queryOf())
+			k, v := e.positioned(e.up(args[1], &t.kvUp), args[2], h)
+			return []torch.Tensor{q, k, v}
+		}
+		args, made := []torch.Tensor{q, parts[0], parts[1]}, []torch.Tensor(nil)
+		if e.s.recomputes("mla_up_proj") {
+			made, again = e.m.CheckpointWithoutOutput(run, args...)
+		} else {
+			made = run(args)
+		}
+		q, k, v = made[0], made[1], made[2]
+	})
+	q = g.commit(q)
+	e.m.Drop(normed)
+	return q, k, v, again
+}
+
+// queryOf is the product that makes the query.
+func (t *latent) queryOf() *weight {
 	if t.query.matrix.Defined() {
-		q = e.linear(normed, &t.query)
-	} else {
-		q = e.up(e.linear(normed, &t.queryDown), &t.queryUp)
+		return &t.query
 	}
-	parts := e.cut(e.linear(normed, &t.kvDown), t.rank, t.rope)
-	m.Drop(normed)
-	k, v = e.positioned(e.up(parts[0], &t.kvUp), parts[1], h)
-	return q, k, v
+	return &t.queryUp
 }
 
 // up is an up-projection, with its norm where it has one.

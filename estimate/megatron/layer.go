@@ -62,6 +62,9 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 	switch a := l.Mixers[0].(type) {
 	case model.Attention:
+		if len(r.te.s.OffloadModules) > 0 {
+			return "offloading of activations is modelled with latent attention alone for Megatron-LM"
+		}
 		if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate {
 			return "attention with windows, sinks or gates is not modelled for Megatron-LM"
 		}
@@ -99,24 +102,76 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	if e.s.local() {
 		return l.forwardLocal(x)
 	}
-	var attended torch.Tensor
+	var middle torch.Tensor
 	if l.latent != nil {
-		q, k, v := l.latent.forward(e, x, l.heads)
-		attended = e.core(l.kernels, l.heads, q, k, v)
+		middle = e.m.Keep(l.attendLatent(x))
 	} else {
-		attended = l.attend(e.layerNormLinear(x, &l.qkv))
+		middle = e.m.Keep(e.biasDropoutAdd(l.project(l.attend(e.layerNormLinear(x, &l.qkv))), l.proj.bias, x))
 	}
-	middle := e.m.Keep(e.biasDropoutAdd(e.linear(attended, l.proj.withoutBias()), l.proj.bias, x))
 	var out torch.Tensor
 	if l.experts != nil {
-		mixture := func(args []torch.Tensor) torch.Tensor { return l.experts.forward(e, args[0]) }
-		out = e.biasDropoutAdd(e.again("moe", mixture, middle), torch.Tensor{}, middle)
+		norm := e.offload("mlp_norm", middle)
+		var again *torch.Outputless
+		mixture := func(args []torch.Tensor) (made torch.Tensor) {
+			made, again = l.experts.forward(e, norm.of(args[0]))
+			return made
+		}
+		made := e.again("moe", mixture, norm.input)
+		again.Discard(made)
+		out = norm.commit(e.biasDropoutAdd(made, torch.Tensor{}, norm.input))
 	} else {
 		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gated) }
 		out = e.biasDropoutAdd(e.again("mlp", network, middle), l.down.bias, middle)
 	}
 	e.m.Drop(middle)
 	return out
+}
+
+// project is the last product of attention.
+func (l *layer) project(attended torch.Tensor) torch.Tensor {
+	g := l.te.offload("attn_proj", attended)
+	var out torch.Tensor
+	g.watch(func() { out = l.te.linear(g.input, l.proj.withoutBias()) })
+	return g.commit(out)
+}
+
+// attendLatent is latent attention with its residual. What is computed again comes
+// back when the gradient of what follows is there
+// (MultiLatentAttention.forward of megatron/core/transformer/multi_latent_attention.py,
+// _forward_attention of megatron/core/transformer/transformer_layer.py).
+func (l *layer) attendLatent(x torch.Tensor) torch.Tensor {
+	e := l.te
+	norm := e.offload("attn_norm", x)
+	normed, again := e.normed(norm, &l.latent.norm)
+	q, k, v, up := l.latent.forward(e, normed, l.heads)
+	core := e.offload("core_attn", q)
+	core.release(k, v)
+	var attended torch.Tensor
+	core.watch(func() { attended = e.core(l.kernels, l.heads, core.input, k, v) })
+	attended = core.commit(attended)
+	up.Discard(attended)
+	out := l.project(attended)
+	again.Discard(out)
+	return norm.commit(e.biasDropoutAdd(out, l.proj.bias, norm.input))
+}
+
+// normed is a norm that is a module of its own, whose result may be given back and
+// computed again.
+func (e *te) normed(g *group, w *weight) (out torch.Tensor, again *torch.Outputless) {
+	g.watch(func() {
+		out, again = e.outputless("layernorm", func(args []torch.Tensor) torch.Tensor { return e.norm(args[0], w) }, g.input)
+	})
+	return e.m.Keep(out), again
+}
+
+// outputless runs a module of one result, which is given back where selective
+// recomputation names it.
+func (e *te) outputless(module string, run func([]torch.Tensor) torch.Tensor, args ...torch.Tensor) (torch.Tensor, *torch.Outputless) {
+	if !e.s.recomputes(module) {
+		return run(args), nil
+	}
+	outs, again := e.m.CheckpointWithoutOutput(func(args []torch.Tensor) []torch.Tensor { return []torch.Tensor{run(args)} }, args...)
+	return outs[0], again
 }
 
 // attend is attention, its queries and keys normed where they are.

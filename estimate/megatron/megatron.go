@@ -193,6 +193,12 @@ func runOn(in estimate.Input, s settings, device torch.Device, release torch.Rel
 			r.tl.Terms[i].Provenance = requested(id)
 		}
 	}
+	if len(s.OffloadModules) > 0 {
+		r.te.offloaded = &offloads{m: m, names: s.OffloadModules, least: cmp.Or(s.OffloadLeast, 1<<20)}
+		p := requested(offloadFormula)
+		p.Scope = account.Host
+		r.tl.Term(account.TermOffloadedActivations, account.CategoryActivation, p)
+	}
 	for _, t := range in.Model.Tensors {
 		r.latentNorms = r.latentNorms || t.Role == model.RoleLatentNorm
 		r.projectionBias = r.projectionBias || t.Role == model.RoleAttentionOutputBias

@@ -198,7 +198,7 @@ func TestUnknown(t *testing.T) {
 		{"offload", "training: {optimizer: adamw, sharding: {kind: distributed, offload: [optimizer]}}\n", "offloading", nil},
 		{"fsdp", "layout: {data_parallel: 2}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n", "fsdp2", nil},
 		{"optimizer", "training: {optimizer: muon}\n", "muon", nil},
-		{"recompute", "training: {optimizer: adamw, checkpointing: selective, recompute: {modules: [moe_act]}}\n", "moe_act", nil},
+		{"recompute", "training: {optimizer: adamw, checkpointing: selective, recompute: {modules: [shared_experts]}}\n", "shared_experts", nil},
 		{"prediction layers", "training: {optimizer: adamw}\n", "mtp-num-layers", []string{"mtp-num-layers", "1"}},
 		{"evaluation", "training: {optimizer: adamw, evaluation: {batch: 1}}\n", "evaluation", nil},
 		{"save", "training: {optimizer: adamw}\nphases: [save]\n", "save", nil},

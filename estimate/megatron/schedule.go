@@ -95,13 +95,18 @@ func (r *run) step(n int) {
 	r.te.m.Drop(r.batches...)
 	r.batches = nil
 	turned := false
-	for _, p := range s.order(int64(r.stage)) {
+	passes := s.order(int64(r.stage))
+	flown := r.te.offloaded.begin(passes, r.chunks)
+	for _, p := range passes {
 		if p.backward && !turned {
 			turned = true
 			r.phase("backward", n)
 			r.keepOthers()
 		}
 		if !p.backward {
+			if flown != nil {
+				r.te.offloaded.forward, flown = flown[0], flown[1:]
+			}
 			queues[p.chunk] = append(queues[p.chunk], r.forward(p.chunk))
 			continue
 		}

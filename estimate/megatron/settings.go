@@ -135,6 +135,9 @@ func (s settings) quantises(layer, layers int) bool {
 	return s.Quantisation != "" && int64(layer) >= s.WideAtStart && int64(layer) < int64(layers)-s.WideAtEnd
 }
 
+// offloads reports a module whose saved tensors move to main memory.
+func (s settings) offloads(module string) bool { return slices.Contains(s.OffloadModules, module) }
+
 // recomputes reports a module that selective recomputation runs again.
 func (s settings) recomputes(module string) bool {
 	return s.granularity == workload.SelectiveCheckpointing && slices.Contains(s.recompute.Modules, module)

@@ -132,6 +132,9 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	if p.yes("no_loader_mask") {
 		m.LoaderMask = &no
 	}
+	if p.yes("fine_offload") {
+		m.OffloadModules, m.OffloadLeast = p.list("offload_modules"), p.number("offload_least")
+	}
 	p.megatronKernels(m)
 	p.megatronQuantises(m)
 	m.Userbuffers = p.yes("userbuffers") && p.yes("sequence_parallel") && p.workload.Mesh.TensorParallel > 1

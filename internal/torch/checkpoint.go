@@ -271,7 +271,7 @@ func reentrantBackward(p *pass) {
 		run()
 	}
 	m.noGrad = noGrad
-	m.backwardFrom(out.impl, p.grad())
+	m.backwardFrom([]*impl{out.impl}, []*impl{p.grad()})
 	for i, a := range args {
 		if a.grad != nil && p.needs(i) {
 			p.out[i] = retain(a.grad)

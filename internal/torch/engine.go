@@ -12,7 +12,7 @@ func (m *Machine) Backward(loss Tensor) {
 	}
 	m.sites.op = "ones_like"
 	ones := m.emptyLike(loss.dtype, loss.impl)
-	m.backwardFrom(loss.impl, ones)
+	m.backwardFrom([]*impl{loss.impl}, []*impl{ones})
 	m.drop(ones)
 	m.consume(loss)
 }
@@ -20,7 +20,7 @@ func (m *Machine) Backward(loss Tensor) {
 // BackwardWith is Backward of a tensor whose gradient is given.
 func (m *Machine) BackwardWith(out, gradient Tensor) {
 	if m.err == nil && given(out, gradient) && out.node != nil {
-		m.backwardFrom(out.impl, gradient.impl)
+		m.backwardFrom([]*impl{out.impl}, []*impl{gradient.impl})
 	} else {
 		m.fail(ErrShape)
 	}
@@ -35,9 +35,9 @@ func (m *Machine) BackwardRetaining(out, gradient Tensor) {
 	m.retaining = false
 }
 
-// backwardFrom runs one graph. It may run within another one: a segment that was
+// backwardFrom runs one graph, from the tensors whose gradients are given. It may run within another one: a segment that was
 // recomputed has a graph of its own, which runs to its end first.
-func (m *Machine) backwardFrom(out, gradient *impl) {
+func (m *Machine) backwardFrom(outs, gradients []*impl) {
 	module, op, name, was := m.sites.module, m.sites.op, m.sites.node, m.thread
 	m.noGrad++
 	if !m.device.CPU {
@@ -46,22 +46,33 @@ func (m *Machine) backwardFrom(out, gradient *impl) {
 	m.epoch++
 	m.running++
 	e := engine{m: m, epoch: m.epoch, retain: m.retaining}
-	root := m.edgeOf(out)
-	e.count(root.node)
-	// The engine holds what it begins with until the end, a cast of it too.
-	gradient = retain(gradient)
-	if want := root.node.outputs[root.input].dtype; gradient.dtype != want {
-		cast := m.cast(gradient, want)
-		m.drop(gradient)
-		gradient = cast
+	roots := make([]edge, 0, 1)
+	for _, out := range outs {
+		roots = append(roots, m.edgeOf(out))
+		e.count(roots[len(roots)-1].node)
 	}
-	e.deliver(root.node, int(root.input), retain(gradient))
-	e.ready.push(root.node)
+	// The engine holds what it begins with until the end, a cast of it too.
+	given := make([]*impl, 0, 1)
+	for i, root := range roots {
+		gradient := retain(gradients[i])
+		if want := root.node.outputs[root.input].dtype; gradient.dtype != want {
+			cast := m.cast(gradient, want)
+			m.drop(gradient)
+			gradient = cast
+		}
+		given = append(given, gradient)
+		begins := root.node.waits == 0 && root.node.buffer == nil
+		if e.deliver(root.node, int(root.input), retain(gradient)); begins {
+			e.ready.push(root.node)
+		}
+	}
 	for len(e.ready) > 0 {
 		e.evaluate(e.ready.pop())
 	}
-	m.drop(gradient)
-	m.unlink(root.node)
+	m.drop(given...)
+	for _, root := range roots {
+		m.unlink(root.node)
+	}
 	for _, o := range e.outer {
 		o.node.epoch, o.node.waits, o.node.buffer = o.epoch, o.waits, o.buffer
 	}
@@ -178,6 +189,9 @@ func (e *engine) evaluate(n *node) {
 	packed := n.program != nil && len(n.saved) > 0
 	if packed {
 		m.unpack(n)
+	}
+	if n.moved != nil {
+		n.moved.reload(n)
 	}
 	n.apply(&p)
 	p.end()

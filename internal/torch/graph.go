@@ -44,6 +44,7 @@ type node struct {
 
 	assigned *[2]impl // of an assignment: what it wrote into, and the part, by shape and layout
 
+	moved      *Saved     // that has some of what it saved in main memory
 	program    *recompute // the checkpoint that it is part of
 	firstSaved int32      // where what it saves stands in the list of the checkpoint
 
@@ -125,6 +126,9 @@ func (m *Machine) saveResults(n *node, list ...*impl) {
 		if m.replaying != nil {
 			m.refill(i)
 		}
+		if m.watching != nil {
+			m.watching.places = append(m.watching.places, place{node: n, at: len(n.saved)})
+		}
 		n.saved = append(n.saved, retain(i))
 		m.keptForBackward(i.storage)
 	}
@@ -149,6 +153,9 @@ func (n *node) computes(out *impl) *impl {
 
 // forget releases what a node saved.
 func (m *Machine) forget(n *node) {
+	if n.moved != nil {
+		n.moved.forget(n)
+	}
 	saved := n.saved
 	n.saved = nil
 	if m.release.releasesSelfFirst() {

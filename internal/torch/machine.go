@@ -57,6 +57,9 @@ type Machine struct {
 	hooks       map[*node][]func()
 	accumulated map[*impl]func()
 
+	watching *Saved             // notes what operators save; nil for nobody
+	unpinned map[int64][]uint32 // main memory that moves are done with, by bytes
+
 	deleting []*node // references of graphs that are being taken down
 	impls    slab[impl]
 	storages slab[storage]
