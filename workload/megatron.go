@@ -19,6 +19,9 @@ type Megatron struct {
 	// WideSoftmax says that scores are softmaxed in 32 bits where no kernel does it
 	// (--attention-softmax-in-fp32).
 	WideSoftmax bool
+	// PrecisionAware says that the optimizer reads gradients in their own format
+	// (--use-precision-aware-optimizer).
+	PrecisionAware bool
 	// Attention is the kernels of attention (--attention-backend).
 	Attention MegatronAttention
 	// HiddenDropout and AttentionDropout say that there is any; nil is 0.1.
@@ -190,6 +193,8 @@ type megatronYAML struct {
 
 	Unfused     []string `yaml:"unfused"`
 	WideSoftmax bool     `yaml:"softmax_in_fp32"`
+
+	PrecisionAware bool `yaml:"precision_aware_optimizer"`
 }
 
 // megatron checks what only Megatron-LM is told.
@@ -201,6 +206,7 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		CrossEntropy:       choose(c, field+"cross_entropy", MegatronLoss(d.CrossEntropy), []MegatronLoss{UnfusedLoss, NativeFusedLoss, TEFusedLoss}),
 		WideLoss:           d.WideLoss,
 		WideSoftmax:        d.WideSoftmax,
+		PrecisionAware:     d.PrecisionAware,
 		HiddenDropout:      d.HiddenDropout,
 		AttentionDropout:   d.AttentionDropout,
 		AccumulationFusion: d.AccumulationFusion,

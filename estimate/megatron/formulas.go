@@ -33,7 +33,7 @@ func Formulas() []account.Formula {
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 2 bytes = 128,219,136 bytes"},
 		{ID: eightFormula, Short: "by rows and by columns, with scales", Rule: "weights of products in 8 bits: a copy, its bytes by rows and by columns, or of parameters that are kept in 8 bits the columns alone, which Blackwell does without where a tensor has one scale; scales of 4 bytes a tensor or 128 × 128 elements, or of 1 byte for 32 in each direction; beside them the angles of positions",
 			Source: engine + "pytorch/csrc/quantizer.cpp", Worked: "512 × 1,536 elements on Hopper: 2 × 786,432 + 4 bytes"},
-		{ID: gradientFormula, Short: "elements × format of gradients, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format",
+		{ID: gradientFormula, Short: "elements × format of gradients, padded", Rule: "one buffer of the elements of the parameters' buffer, in the gradients' format; of 16 bits what the rank updates is copied into 32 from one optimizer step to the next",
 			Source: megatron + "core/distributed/param_and_grad_buffer.py", Worked: "64,109,568 × 4 bytes = 256,438,272 bytes"},
 		{ID: masterFormula, Short: "updated elements × 4 bytes", Rule: "Σ parameters that the rank updates: elements × bytes of the master copy's format; with the distributed optimizer its share of each bucket",
 			Source: megatron + "core/optimizer/distrib_optimizer.py", Worked: "64,109,568 / 8 × 4 bytes = 32,054,784 bytes"},

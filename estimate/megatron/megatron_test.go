@@ -109,6 +109,34 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// Gradients of 16 bits are copied into 32 for the optimizer, as much as the rank
+// updates, and the copies stay until the next step; not where it is aware of precision.
+func TestNarrowGradients(t *testing.T) {
+	checklist.Covers(t, 209)
+	const n = 64_109_568
+	for _, c := range []struct {
+		kind, more string
+		copies     int64
+	}{{"ddp", "", 4 * n}, {"distributed", "", 4 * n / 8}, {"distributed", ", megatron: {precision_aware_optimizer: true}", 0}} {
+		m, err := megatronmodel.New("test", small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := workload.ReadFile(source.Bytes("test", []byte("engine: {name: megatron}\noperation: training\nprecision: {parameters: bf16, gradients: bf16, master_copy: fp32}\n"+
+			"inputs: {only: {context: 1024, micro_batch: 1}}\nlayout: {data_parallel: 8}\ntraining: {optimizer: adamw, sharding: {kind: "+c.kind+"}"+c.more+"}\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := stages(m, &f.Workload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := alive(list[0], account.TermGradients); got < 2*n+c.copies || got > 2*n+c.copies+n/500 {
+			t.Errorf("%s%s: %d bytes of gradients, want %d and padding", c.kind, c.more, got, 2*n+c.copies)
+		}
+	}
+}
+
 // Over all ranks that divide them, the optimizer's states are those of one copy, with
 // at most the padding of a bucket: no stage of sharding changes the aggregate.
 func TestAggregate(t *testing.T) {

@@ -94,6 +94,7 @@ func (r *run) step(n int) {
 	r.phase("forward", n)
 	r.te.m.Drop(r.batches...)
 	r.batches = nil
+	r.states.zeroGrad()
 	turned := false
 	passes := s.order(int64(r.stage))
 	flown := r.te.offloaded.begin(passes, r.chunks)

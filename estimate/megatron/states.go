@@ -29,6 +29,7 @@ type states struct {
 	parameters []*parameter
 	pieces     []piece // that the rank's optimizer updates
 	stepped    bool
+	wide       []torch.Tensor // copies of gradients that the last step read
 }
 
 // add makes a parameter in the format of the computation.
@@ -225,8 +226,29 @@ func (st *states) masters() {
 	}
 }
 
+// widen copies what the rank updates of narrower gradients into 32 bits, for the
+// optimizer to read; the copies go when the next step begins. One that is aware of
+// precision reads them as they are
+// (_copy_model_grads_to_main_grads of megatron/core/optimizer/optimizer.py and
+// distrib_optimizer.py).
+func (st *states) widen() {
+	if st.s.gradients == dtype.F32 || st.s.compute == dtype.F32 || st.s.master == dtype.Unknown || st.s.PrecisionAware {
+		return
+	}
+	for _, p := range st.pieces {
+		st.wide = append(st.wide, st.m.GradientBuffer(dtype.F32, p.elements))
+	}
+}
+
+// zeroGrad is the begin of a step.
+func (st *states) zeroGrad() {
+	st.m.Drop(st.wide...)
+	st.wide = nil
+}
+
 // step is the optimizer's: the first one makes its moments, piece by piece.
 func (st *states) step() {
+	st.widen()
 	if st.stepped {
 		return
 	}

@@ -200,6 +200,7 @@ func (p *plan) megatronLayersOf(m *workload.Megatron) {
 			m.Unfused = append(m.Unfused, f.fusion)
 		}
 	}
+	m.PrecisionAware = p.yes("precision_aware")
 	m.WideSoftmax = p.yes("wide_softmax") || p.yes("scaled_scores")
 }
 
