@@ -90,8 +90,8 @@ type Timeline struct {
 	// Most is what the process never exceeds, since the allocator gives back what it
 	// caches before a request fails, and was run with what is left to it; 0 without such
 	// a limit.
-	Most int64
-	Warnings  []account.Warning
+	Most     int64
+	Warnings []account.Warning
 }
 
 // Start is the requested bytes alive before the first event.
