@@ -69,7 +69,9 @@ func TestCacheGivesWay(t *testing.T) {
 // What is free of a card is all that its cache has, whatever the card has.
 func TestCacheGivesWayToWhatIsFree(t *testing.T) {
 	tl := passing(3, 4)
-	bytes := func(n int64) account.Figure { return account.Exact(n*quarter, account.Provenance{Scope: account.Device}) }
+	bytes := func(n int64) account.Figure {
+		return account.Exact(n*quarter, account.Provenance{Scope: account.Device})
+	}
 	for name, m := range map[string]estimate.Memory{
 		"of a card": {Total: bytes(64), Free: bytes(20)}, "of an unnamed one": {Free: bytes(20)},
 	} {
