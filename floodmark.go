@@ -262,6 +262,8 @@ func rules(e estimate.Engine, w *workload.Workload) (parallel.Rules, error) {
 		return vllm.Rules(w), nil
 	case megatron.Engine:
 		return megatron.Rules(w)
+	case training.Engine:
+		return training.Rules(w), nil
 	}
 	return parallel.Plain(), nil
 }

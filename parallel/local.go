@@ -22,7 +22,9 @@ func (p RankPlan) Local(m *model.Model) (*model.Model, RankPlan) {
 	for _, ref := range p.Layers {
 		s := &own.Stacks[ref.Stack]
 		layers[ref] = int32(len(s.Layers))
-		s.Layers = append(s.Layers, p.Layer(m, ref))
+		own := p.Layer(m, ref)
+		own.Index = len(s.Layers)
+		s.Layers = append(s.Layers, own)
 	}
 	own.Tensors = nil
 	held := map[int]int32{} // by where a tensor stands in the whole model

@@ -6,6 +6,7 @@ import (
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
+	"floodmark/parallel"
 	"floodmark/timeline"
 	"floodmark/workload"
 )
@@ -355,10 +356,10 @@ func (r *run) imbalance() {
 }
 
 // inFlight is the most passes that wait for their backward.
-func inFlight(list []pass) (n int) {
+func inFlight(list []parallel.Pass) (n int) {
 	level := 0
 	for _, p := range list {
-		if level++; p.backward {
+		if level++; p.Backward {
 			level -= 2
 		}
 		n = max(n, level)

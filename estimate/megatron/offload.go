@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"floodmark/internal/torch"
+	"floodmark/parallel"
 )
 
 // offloads is fine-grained offloading of activations on one rank: what modules save
@@ -162,7 +163,7 @@ func (f *flown) pop() bool {
 }
 
 // begin is a step: its passes, of which those forward will come in this order.
-func (o *offloads) begin(passes []pass, chunks []*chunk) (forward []*flown) {
+func (o *offloads) begin(passes []parallel.Pass, chunks []*chunk) (forward []*flown) {
 	if o == nil {
 		return nil
 	}
@@ -170,14 +171,14 @@ func (o *offloads) begin(passes []pass, chunks []*chunk) (forward []*flown) {
 	o.order, o.backward = nil, 0
 	waiting := make([][]*flown, len(chunks))
 	for _, p := range passes {
-		if !p.backward {
-			f := &flown{o: o, has: o.groups(chunks[p.chunk])}
+		if !p.Backward {
+			f := &flown{o: o, has: o.groups(chunks[p.Chunk])}
 			forward = append(forward, f)
-			waiting[p.chunk] = append(waiting[p.chunk], f)
+			waiting[p.Chunk] = append(waiting[p.Chunk], f)
 			continue
 		}
-		o.order = append(o.order, waiting[p.chunk][0])
-		waiting[p.chunk] = waiting[p.chunk][1:]
+		o.order = append(o.order, waiting[p.Chunk][0])
+		waiting[p.Chunk] = waiting[p.Chunk][1:]
 	}
 	return forward
 }

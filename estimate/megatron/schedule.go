@@ -3,48 +3,18 @@ package megatron
 import (
 	"floodmark/dtype"
 	"floodmark/internal/torch"
+	"floodmark/parallel"
 	"floodmark/workload"
 )
 
-// pass is one micro-batch through one chunk of a stage: forward, or backward.
-type pass struct {
-	backward bool
-	chunk    int
-}
-
-// order is the passes of one step on one stage
-// (megatron/core/pipeline_parallel/schedules.py). Micro-batches that repeat what
-// others did before them are left out: after a pipeline is full its stages hold no
-// more.
-func (s settings) order(stage int64) []pass {
-	chunks := max(1, s.schedule.Chunks)
-	micro := s.laid()
+// order is the passes of one step on one stage. Micro-batches that repeat what others
+// did before them are left out: after a pipeline is full its stages hold no more.
+func (s settings) order(stage int64) []parallel.Pass {
+	p := parallel.Pipeline{Kind: s.schedule.Kind, Stages: s.pipeline, Micro: s.laid(), Chunks: max(1, s.schedule.Chunks), Group: s.group()}
 	if s.pipeline == 1 {
-		var list []pass
-		for range micro {
-			list = append(list, pass{}, pass{backward: true})
-		}
-		return list
+		p.Kind, p.Chunks = workload.OneFOneB, 1
 	}
-	warmup := min(s.pipeline-stage-1, micro)
-	switch {
-	case s.schedule.Kind == workload.GPipe:
-		warmup = micro
-	case chunks > 1:
-		warmup = min(2*(s.pipeline-stage-1)+(chunks-1)*s.group(), micro*chunks)
-	}
-	total := micro * chunks
-	var list []pass
-	for k := range warmup {
-		list = append(list, pass{chunk: s.chunkOf(k, chunks, micro)})
-	}
-	for k := warmup; k < total; k++ {
-		list = append(list, pass{chunk: s.chunkOf(k, chunks, micro)}, pass{backward: true, chunk: int(chunks) - 1 - s.chunkOf(k-warmup, chunks, micro)})
-	}
-	for k := total - warmup; k < total; k++ {
-		list = append(list, pass{backward: true, chunk: int(chunks) - 1 - s.chunkOf(k, chunks, micro)})
-	}
-	return list
+	return p.Order(stage)
 }
 
 // laid is the micro-batches of a step that are laid out.
@@ -70,18 +40,6 @@ func (s settings) group() int64 {
 	return s.pipeline
 }
 
-// chunkOf is the chunk that the k-th pass of a stage runs: a group of micro-batches
-// through each chunk in turn, and what is left of them last.
-func (s settings) chunkOf(k, chunks, micro int64) int {
-	if chunks == 1 {
-		return 0
-	}
-	group := s.group()
-	round := k / (group * chunks)
-	first := round * group
-	return int((k - first*chunks) / min(group, micro-first))
-}
-
 // flight is a micro-batch that went forward through a chunk and not back yet.
 type flight struct {
 	input, output torch.Tensor
@@ -99,21 +57,21 @@ func (r *run) step(n int) {
 	passes := s.order(int64(r.stage))
 	flown := r.te.offloaded.begin(passes, r.chunks)
 	for _, p := range passes {
-		if p.backward && !turned {
+		if p.Backward && !turned {
 			turned = true
 			r.phase("backward", n)
 			r.keepOthers()
 		}
-		if !p.backward {
+		if !p.Backward {
 			if flown != nil {
 				r.te.offloaded.forward, flown = flown[0], flown[1:]
 			}
-			queues[p.chunk] = append(queues[p.chunk], r.forward(p.chunk))
+			queues[p.Chunk] = append(queues[p.Chunk], r.forward(p.Chunk))
 			continue
 		}
-		f := queues[p.chunk][0]
-		queues[p.chunk] = queues[p.chunk][1:]
-		r.backward(f, p.chunk)
+		f := queues[p.Chunk][0]
+		queues[p.Chunk] = queues[p.Chunk][1:]
+		r.backward(f, p.Chunk)
 	}
 	r.phase("optimizer", n)
 	r.states.step()

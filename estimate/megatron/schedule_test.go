@@ -33,10 +33,10 @@ func TestInFlight(t *testing.T) {
 			}
 			queues := map[int]int{}
 			for _, p := range list {
-				if queues[p.chunk]++; p.backward {
-					queues[p.chunk] -= 2
+				if queues[p.Chunk]++; p.Backward {
+					queues[p.Chunk] -= 2
 				}
-				if queues[p.chunk] < 0 {
+				if queues[p.Chunk] < 0 {
 					t.Fatalf("stage %d goes back through a chunk before it went forward: %+v", stage, list)
 				}
 			}
@@ -57,8 +57,8 @@ func TestGroups(t *testing.T) {
 	s.MicroBatchGroup = 3
 	var got []int
 	for _, p := range s.order(1) {
-		if !p.backward {
-			got = append(got, p.chunk)
+		if !p.Backward {
+			got = append(got, p.Chunk)
 		}
 	}
 	if want := []int{0, 0, 0, 1, 1, 1, 0, 0, 1, 1}; !slices.Equal(got, want) {

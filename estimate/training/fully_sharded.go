@@ -18,6 +18,7 @@ import (
 type fullySharded struct {
 	divided
 	units  []*unit
+	kept   []keptGradient // of micro-batches before the last, in a pipeline
 	passed []*unit        // in the order in which forward left them
 	last   []torch.Tensor // gathered parts that wait for the next copy, in forward
 	inputs []torch.Tensor // of the reduction that runs
@@ -215,6 +216,10 @@ func (s *fullySharded) reduce(u *unit) {
 		return
 	}
 	u.reduced = true
+	if s.stages() > 1 {
+		s.keep(u)
+		return
+	}
 	if !s.flat() {
 		s.ownRows(u)
 		s.release(u)
@@ -341,10 +346,13 @@ func (s *fullySharded) backwardEnds() {
 			s.let(&g.smaller)
 		}
 	}
-	s.let(&s.inputs)
-	s.let(&s.summed)
 	s.let(&s.last)
 	s.passed = s.passed[:0]
+	if s.stages() > 1 {
+		return // what waits is reduced with the last micro-batch
+	}
+	s.let(&s.inputs)
+	s.let(&s.summed)
 }
 
 func (s *fullySharded) backwardUnseen() {

@@ -54,6 +54,8 @@ func (s *fullySharded) leave(u *unit) {
 		return
 	}
 	switch {
+	case s.stages() > 1: // no micro-batch frees what the next reads
+		return
 	case s.KeepsGathered || s.keepsLast(u.part) || u.part == modules.Outside && !s.freesRoot():
 	case s.ReshardsOver > 0 && !again:
 		s.reshard(u)

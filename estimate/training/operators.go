@@ -81,7 +81,7 @@ func (j *job) program() error {
 		// peft asks for it with every kind of recomputation, since a frozen
 		// embedding would pass no gradient into the first part.
 		InputGrads: j.train.Tuning != nil && recomputes && own == modules.Transformers,
-		Weight:     h.weight, Adapter: h.adapter, Around: j.around(), TensorParallel: j.across(),
+		Weight:     h.weight, Adapter: h.adapter, Around: j.around(), TensorParallel: j.across(), Stage: j.stages() > 1,
 		BeforeLoss: func() { j.ops.beforeLoss() },
 	})
 	why := j.ops.net.Unsupported()
@@ -318,6 +318,9 @@ func (j *job) inputs() {
 // inputsOf are inputs of a length.
 func (j *job) inputsOf(context int64) {
 	batch, _ := j.in.Workload.Dimension(workload.MicroBatch)
+	if j.stages() > 1 {
+		batch *= j.micro() // the loader gives all micro-batches of a step at once
+	}
 	j.prefix(batch)
 	j.ops.batch = j.batchOf(batch, context, true)
 }

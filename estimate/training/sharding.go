@@ -132,7 +132,7 @@ func (j *job) talks() account.Figure {
 		return outside.Alone(j.in.Memory.Arch)
 	case mesh.Ranks() <= 1:
 		return account.Zero("one rank has nobody to talk to", p)
-	case j.across() > 1 && mesh.DataParallel*int(j.across()) == mesh.Ranks():
+	case j.across()*j.stages() > 1:
 		return j.talksAcross()
 	case mesh.DataParallel != mesh.Ranks():
 		return account.Unknown("communicators of tensors, stages, experts and contexts are not modelled by this engine", p)

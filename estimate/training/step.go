@@ -28,7 +28,9 @@ func (j *job) steps() {
 	}
 	j.gradientsToHost()
 	for n := 1; n <= countedSteps; n++ {
-		if j.train.Accumulation > 1 {
+		if j.ops != nil && j.stages() > 1 {
+			j.pipelineStep(n)
+		} else if j.train.Accumulation > 1 {
 			j.microBatch(n, 1, true)
 			j.microBatch(n, int(j.train.Accumulation), false)
 		} else {
@@ -308,8 +310,10 @@ func (j *job) why() string {
 		return "a step inside the backward of each micro-batch is not modelled: such optimizers accumulate nothing"
 	case j.sharing().unshared() != "":
 		return j.sharing().unshared()
-	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel*int(j.across()):
+	case j.in.Plan.Mesh.Ranks() > j.in.Plan.Mesh.DataParallel*int(j.across()*j.stages()):
 		return "the operators of layers, experts and contexts that ranks divide are not modelled by this engine"
+	case j.pipelineLacks() != "":
+		return j.pipelineLacks()
 	case len(j.in.Model.Unknown) > 0:
 		return "the model is not understood: " + j.in.Model.Unknown[0].Field
 	case j.train.Checkpointing.Kind == workload.SelectiveCheckpointing && !j.choosesOperators():

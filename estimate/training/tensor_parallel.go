@@ -12,26 +12,37 @@ import (
 // ownModel replaces the model by what the rank runs of it, where the software divides
 // layers in a way that has a program.
 func (j *job) ownModel() {
-	if j.across() > 1 {
+	if j.across()*j.stages() > 1 {
 		j.in.Model, j.in.Plan = j.in.Plan.Local(j.in.Model)
 	}
 }
 
-// across is how many ranks divide each layer between them in a way that has a program;
-// 1 where none does.
-func (j *job) across() int64 {
+// dividesLayers reports software whose ranks divide layers and stages in a way that has a
+// program.
+func (j *job) dividesLayers() bool {
 	mesh := j.in.Plan.Mesh
-	if own, _ := j.software(); own != modules.TorchTitan || j.train.Tuning != nil || !j.trains() || mesh.TensorParallel < 2 {
+	own, _ := j.software()
+	return own == modules.TorchTitan && j.train.Tuning == nil && j.trains() && mesh.ContextParallel < 2 && mesh.ExpertParallel < 2
+}
+
+// across is how many ranks divide each layer between them, and stages how many the
+// layers, in a way that has a program; 1 where none does.
+func (j *job) across() int64 {
+	if !j.dividesLayers() {
 		return 1
 	}
-	if mesh.PipelineParallel > 1 || mesh.ContextParallel > 1 || mesh.ExpertParallel > 1 {
+	return int64(max(1, j.in.Plan.Mesh.TensorParallel))
+}
+
+func (j *job) stages() int64 {
+	if !j.dividesLayers() {
 		return 1
 	}
-	return int64(mesh.TensorParallel)
+	return int64(max(1, j.in.Plan.Mesh.PipelineParallel))
 }
 
 // talksAcross is the communicators of ranks in two dimensions: of those that divide
-// layers, of those that divide states, and at most one more of the latter, through which
+// layers, of neighbours in a pipeline, of those that divide states, and at most one more of the latter, through which
 // torchtitan averages what it logs (its dist_mean over the flattened mesh).
 func (j *job) talksAcross() account.Figure {
 	mesh, arch := j.in.Plan.Mesh, j.in.Memory.Arch

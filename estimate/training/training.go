@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,7 @@ type job struct {
 	// division is how ranks share the states; nil where one holds everything.
 	division division
 	frozen   []bool // by the model's tensors; empty where nothing is
+	stage    *stage // of a pipeline; nil elsewhere
 	// caches says that the allocator may cache what is not predicted.
 	caches bool
 }
@@ -139,7 +141,7 @@ func (j *job) check() error {
 	if err := j.in.Workload.CheckPairs(); err != nil {
 		return workload.Contradiction("%v", err)
 	}
-	if err := j.checkAcross(); err != nil {
+	if err := cmp.Or(j.checkAcross(), j.checkPipeline()); err != nil {
 		return err
 	}
 	if s := j.train.Sharding; s != nil {

@@ -112,6 +112,27 @@ func (m *Machine) GradIn(p, buffer Tensor) {
 	p.grad = g
 }
 
+// Sent is a tensor that another rank of a pipeline sends, whose maker holds it.
+func (m *Machine) Sent(f dtype.Format, shape ...int64) Tensor {
+	m.sites.op = "recv"
+	return m.Keep(m.made(f, termBuckets, shape))
+}
+
+// Widened is a copy of a leaf's gradient in another format, all of what it lies in.
+func (m *Machine) Widened(p Tensor, f dtype.Format) Tensor {
+	return m.AsGradient(m.Bucket("to", f, p.grad.storage.bytes/itemSize(p.grad.dtype)))
+}
+
+// GradIs makes a tensor the gradient of a leaf, which holds it from then on.
+func (m *Machine) GradIs(p, sum Tensor) {
+	m.GradIn(p, sum)
+	p.grad.dtype = sum.dtype
+	m.Drop(sum)
+}
+
+// AsGradient says that a tensor is a gradient.
+func (m *Machine) AsGradient(t Tensor) Tensor { m.become(t.storage, termGradients); return t }
+
 // OwnRows puts in place of a gradient that lies in one of more rows a copy of its own:
 // what DTensor does with the gradient of an embedding whose rows ranks divide, which
 // backward makes whole (torch/distributed/tensor/_ops/_embedding_ops.py,

@@ -97,6 +97,8 @@ type Options struct {
 	// TensorParallel is how many ranks divide each layer between them, in the way of software
 	// that does, and the model is one rank's; 0 for one.
 	TensorParallel int64
+	// Stage says that the model is a stage's of a pipeline, which runs its [Piece]s.
+	Stage bool
 	// Around is told of the parts; nil for nobody.
 	Around Around
 	// Weight says how each tensor is held; nil: in the model's own format, all

@@ -101,7 +101,7 @@ func (n *Net) lacksStacks() string {
 		}
 	case len(n.stacks) > 1 && n.stacks[1].Kind != model.Predictor:
 		return "models of several stacks have no program here but T5"
-	case !n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead):
+	case !n.o.Stage && (!n.outside.has(model.RoleTokenEmbedding) || !n.outside.has(model.RoleHead)):
 		return "a model without token embedding or head has no program here"
 	}
 	return ""

@@ -114,15 +114,29 @@ func (n *Net) titanLossInParts(f *torch.Frame, logits, labels torch.Tensor, flat
 
 // titanLogits is Transformer.
 func (n *Net) titanLogits(b Batch) torch.Tensor {
+	return n.titanPiece(Piece{To: len(n.stacks[0].layers), First: true, Last: true}, b.IDs)
+}
+
+// titanPiece is the part of Transformer that a stage of a pipeline has: tokens or hidden
+// states go in, and hidden states or logits come out (pipeline_llama.py).
+func (n *Net) titanPiece(p Piece, in torch.Tensor) torch.Tensor {
 	m, s := n.m, n.stacks[0]
-	f := m.Module("", &b.IDs)
-	batch, length := b.IDs.Size(0), b.IDs.Size(1)
-	h := f.Let(n.embeddedAcross(b.IDs))
+	f := m.Module("", &in)
+	batch, length := in.Size(0), in.Size(1)
+	h := torch.Tensor{}
+	if p.First {
+		h = f.Let(n.embeddedAcross(in))
+	} else {
+		h = f.Let(in)
+	}
 	if !n.o.Release.unfolds() {
 		f.Set(&h, m.Reshape(h, batch*length, h.Size(-1)))
 	}
-	for i := range s.layers {
+	for i := p.From; i < p.To; i++ {
 		f.Set(&h, n.titanThrough(&s.layers[i], h, batch))
+	}
+	if !p.Last {
+		return f.Return(h)
 	}
 	f.Set(&h, n.titanLastNorm(n.outside.one(model.RoleFinalNorm), h))
 	if !n.o.Release.unfolds() {
