@@ -143,3 +143,19 @@ func TestSabotagedStages(t *testing.T) {
 		}
 	}
 }
+
+// TestPipelineSplit: 126 layers over 8 stages, and over 16 pieces of an interleaved
+// schedule.
+func TestPipelineSplit(t *testing.T) {
+	for _, c := range []struct {
+		kind        workload.ScheduleKind
+		first, last int
+		second      int
+	}{{workload.OneFOneB, 15, 15, 16}, {workload.Interleaved1F1B, 7, 7, 8}} {
+		w := workload.Workload{Engine: workload.Engine{Name: "torchtitan"}, Mesh: workload.Mesh{PipelineParallel: 8}, Training: &workload.Train{Schedule: workload.Schedule{Kind: c.kind}}}
+		got, err := Rules(&w).Layers(126)
+		if err != nil || got[0] != c.first || got[1] != c.second || got[len(got)-1] != c.last {
+			t.Errorf("%s: %v, %v", c.kind, got, err)
+		}
+	}
+}
