@@ -2,6 +2,7 @@ package training_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"floodmark/account"
@@ -31,6 +32,24 @@ func TestCompiledWholeModel(t *testing.T) {
 	}
 	if broken.Low() >= each.Low() {
 		t.Errorf("with its last norm compiled it holds %d, without %d", broken.Low(), each.Low())
+	}
+}
+
+// torchtitan packs no weights, compiled or not: an answer says so.
+func TestTorchTitanPacksNothing(t *testing.T) {
+	base, err := llama(t).WithFormat("nf4-double")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, features := range [][]workload.Feature{nil, {workload.TorchCompile}} {
+		w := work(t, "bf16-params", "adamw", "fused")
+		tune(t, base, &w, workload.Tuning{Rank: 8, Targets: []string{"all-linear"}})
+		w.Engine = workload.Engine{Name: "torchtitan", Version: "0.1.0.dev20250401"}
+		w.Features = features
+		f := phase(t, accountOf(t, base, w), account.PhaseBackward, 2).Peak(account.Allocated).Figure
+		if f.Known() || !strings.Contains(f.Reason(), "packed in 4 bits") {
+			t.Errorf("%v: %v, %q", features, f, f.Reason())
+		}
 	}
 }
 

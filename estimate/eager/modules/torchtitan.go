@@ -313,10 +313,16 @@ func (n *Net) titanLacks() string {
 		if _, dense := l.FeedForward.(model.Dense); !dense || l.has(model.RoleQKV) || l.has(model.RoleGateUp) {
 			return "torchtitan has projections of their own for query, key, value, gate and up, and this model does not"
 		}
-		if n.o.Compiles && n.tensorRanks() > 1 {
+		if l.at(model.RoleGate, 0).packed != nil {
+			return "torchtitan trains no weights that are packed in 4 bits"
+		}
+		if !n.o.Compiles {
+			continue
+		}
+		if n.tensorRanks() > 1 {
 			return "what torch.compile makes of a block between tensor-parallel ranks is not modelled"
 		}
-		if why := n.compileLacks(&l); n.o.Compiles && why != "" {
+		if why := n.compileLacks(&l); why != "" {
 			return why
 		}
 	}
