@@ -41,6 +41,9 @@ func TestParse(t *testing.T) {
 		{"trl sft --config trl_sft.yaml --accelerate_config zero3", func(r *Recipe, t *workload.Train) bool {
 			return t.Sharding.Kind == workload.ZeRO3 && formats(r) == "bf16 bf16 fp32 fp32" && t.Checkpointing.Kind == workload.FullCheckpointing && dimension(r, workload.Context) == 1024
 		}},
+		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.bogus 3 --checkpoint.no-enable", func(r *Recipe, t *workload.Train) bool {
+			return slices.ContainsFunc(r.Workload.Open, func(s string) bool { return strings.HasPrefix(s, "--training.bogus: ") }) && len(r.Workload.Open) == 2
+		}},
 		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.seq_len 4096 --parallelism.tensor_parallel_degree=2", func(r *Recipe, t *workload.Train) bool {
 			return r.Workload.Mesh.TensorParallel == 2 && r.Workload.Mesh.DataParallel == 4 && dimension(r, workload.Context) == 4096
 		}},

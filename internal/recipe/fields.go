@@ -56,7 +56,7 @@ func kinds() map[field]kind {
 // processes decide it.
 func mayBeOpen(f field) bool {
 	switch f {
-	case "shard_group", "replicas", "shards", "data_parallel", "processes":
+	case "shard_group", "replicas", "shards", "data_parallel", "processes", "global_batch":
 		return true
 	}
 	return false

@@ -130,13 +130,22 @@ func (p *plan) tree(software, name string, tree map[string]any, s strength) erro
 	if p.folder = path.Dir(name); software == "torchtune" {
 		p.component(name, tree)
 	}
+	notes := strings.HasSuffix(strings.ToLower(name), ".json")
 	for _, set := range flatten(tree) {
-		set.file, set.strength = name, s
+		if set.file, set.strength = name, s; notes && isNote(set.key) {
+			continue
+		}
 		if err := p.apply(t, set); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isNote reports a key that JSON, which has no comments, has for one: _comment, or what
+// else begins with _.
+func isNote(key string) bool {
+	return (strings.HasPrefix(key, "_") || strings.Contains(key, "._")) && !strings.HasSuffix(key, "_component_")
 }
 
 // finish turns what was said into a recipe.

@@ -319,3 +319,60 @@ func TestConfigurationIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// A key that is not known is named, in whatever section of whichever software's file, and
+// nothing is known to fit over it; one that is switched off is named alone. What JSON has
+// for comments is no key.
+func TestUnknownKeysOfSections(t *testing.T) {
+	const titan = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 512\nbogus = 3\n[parallelism]\nbogus = 3\n[quantize.linear.float8]\nenable = 3\n[metrics]\nbogus = 1\n"
+	const old = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 512\nbatch_size = 1\ndata_parallel_degree = -1\ntensor_parallel_degree = 2\nglobal_batch_size = -1\n[optimizer]\nfused = false\n[experimental]\npipeline_parallel_degree = 1\n[compile]\ncomponents = [\"model\", \"loss\"]\n[checkpoint]\nbogus = false\n[activation_checkpoint]\nmode = \"full\"\n"
+	for name, c := range map[string]struct {
+		text        string
+		open, named []string
+	}{
+		"a.toml": {titan, []string{"parallelism.bogus", "training.bogus", "metrics.bogus", "quantize.linear.float8.enable"}, nil},
+		"b.toml": {old, nil, []string{"checkpoint.bogus"}},
+		"c.yaml": {"model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\noptimizer: {_component_: torch.optim.AdamW, lr: 1, bogus: 3}\nloss: {_component_: torch.nn.CrossEntropyLoss, bogus: 2}\ncheckpointer: {bogus: 1}\ntokenizer: {max_seq_len: 512}\nbogus: {a: 1}\n",
+			[]string{"optimizer.bogus", "loss.bogus", "checkpointer.bogus", "bogus.a"}, nil},
+		"d.yaml": {"base_model: m\nsequence_len: 512\nbogus: 3\nfsdp_config: {bogus: 3}\ntrl: {bogus: 3}\n", []string{"bogus", "fsdp_config.bogus", "trl.bogus"}, nil},
+		"e.yaml": {"model_name_or_path: m\nfinetuning_type: full\nstage: sft\ndo_train: true\ncutoff_len: 512\nbogus: 3\n", []string{"bogus"}, nil},
+		"f.yaml": {"compute_environment: LOCAL_MACHINE\nbogus: 3\nfsdp_config: {bogus: 3}\n", []string{"bogus", "fsdp_config.bogus"}, nil},
+		"g.json": {`{"_comment": "a", "_why": {"b": 1}, "zero_optimization": {"stage": 3, "_c": "d", "bogus": 3}, "optimizer": {"type": "AdamW", "params": {"bogus": 1, "amsgrad": false}}, "bogus": 3}`,
+			[]string{"bogus", "zero_optimization.bogus", "optimizer.params.bogus"}, nil},
+	} {
+		p := newPlan(published(map[string]string{name: c.text}))
+		if err := p.file(name, inFile); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var open, named []string
+		for _, text := range p.workload.Open {
+			open = append(open, strings.TrimSuffix(strings.TrimPrefix(text, name+": "), ": this key is not known here, so nobody can say whether it bears on sizes"))
+		}
+		for _, w := range p.recipe.Warnings {
+			key, _, _ := strings.Cut(strings.TrimPrefix(w.Text, name+": "), " ")
+			named = append(named, key)
+		}
+		slices.Sort(open)
+		slices.Sort(named)
+		all := append(slices.Clone(c.open), c.named...)
+		slices.Sort(c.open)
+		slices.Sort(all)
+		if !slices.Equal(open, c.open) || !slices.Equal(named, all) {
+			t.Errorf("%s leaves open %q and names %q, want %q and %q", name, open, named, c.open, all)
+		}
+	}
+}
+
+// A section of torchtitan is no row: what is misspelt in it would be passed over.
+func TestTorchtitanHasNoPlainSections(t *testing.T) {
+	table, err := tableOf("torchtitan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table.rows {
+		if strings.HasSuffix(r.key, "*") && r.open == "" {
+			t.Errorf("%s stands for keys that nobody knows", r.key)
+		}
+	}
+}

@@ -229,8 +229,9 @@ func flags(t *table, words []string) (settings []setting, loose []string) {
 			}
 			s.value = list
 		}
-		if plain, negated := strings.CutPrefix(s.key, "no_"); negated && len(values) == 0 && t.find(s.key) == nil && t.find(plain) != nil {
-			s.key, s.value = plain, false
+		section := s.key[:strings.LastIndex(s.key, ".")+1] // tyro writes --section.no-key
+		if plain, negated := strings.CutPrefix(s.key[len(section):], "no_"); negated && len(values) == 0 && t.find(s.key) == nil && t.find(section+plain) != nil {
+			s.key, s.value = section+plain, false
 		}
 		settings = append(settings, s)
 	}

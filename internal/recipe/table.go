@@ -38,7 +38,8 @@ type row struct {
 
 // tableOf reads a table: lines of "read KEY FIELD", of "open KEY[~VALUE,…] WHY", and
 // of "plain KEY…" for keys that bear on no size on a device. What stands behind # is
-// a note.
+// a note. A star is for keys that a software makes up itself, and for what is open: a
+// plain section.* would pass over whatever is misspelt in it.
 func tableOf(software string) (*table, error) {
 	text, err := tableText(software)
 	if err != nil {
@@ -104,20 +105,21 @@ func (p *plan) apply(t *table, s setting) error {
 	r := t.find(s.key)
 	switch {
 	case r == nil:
-		if !empty(s.value) {
-			p.strange(t.software, s)
-		}
+		p.strange(t.software, s)
 	case r.field != "":
 		p.set(r.field, s)
-	case r.open != "" && !empty(s.value) && !slices.Contains(r.neutral, strings.ToLower(fmt.Sprint(s.value))):
+	case r.open != "" && !empty(s.value) && !slices.Contains(r.neutral, strings.ReplaceAll(strings.ToLower(fmt.Sprint(s.value)), " ", "+")):
 		p.open(s.where(), r.open)
 	}
 	return p.err
 }
 
-// strange names a key that nobody here knows.
+// strange names a key that nobody here knows. Only one that is switched off leaves the
+// verdict as it is.
 func (p *plan) strange(software string, s setting) {
-	p.open(s.where(), "this key is not known here, so nobody can say whether it bears on sizes")
+	if !empty(s.value) {
+		p.open(s.where(), "this key is not known here, so nobody can say whether it bears on sizes")
+	}
 	p.warn("key_not_known", fmt.Sprintf("%s is no key of %s that is known here: it is misspelt, newer or older than those that were read, or the script's own", s.where(), software))
 }
 

@@ -26,7 +26,11 @@ func (p *plan) torchtitan() {
 	p.titanModel()
 	p.titanCheckpoints(t)
 	implementation := p.text("granularity") // of the optimizer: fused, foreach, for-loop
-	if implementation == "" {
+	switch {
+	case implementation != "":
+	case p.said("fused") && !p.yes("fused"):
+		implementation = "foreach" // optimizer.fused of 2024 (torchtitan/optimizer.py)
+	default:
 		implementation = "fused"
 	}
 	p.optimizes(t, strings.ToLower(p.text("optimizer")), implementation)
