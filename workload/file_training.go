@@ -255,6 +255,14 @@ func (c *checker) tuning(d tuningYAML) *Tuning {
 	return t
 }
 
+// upTo is a count of 0 or more; it is refused above the most.
+func (c *checker) upTo(field string, n whole, most int64) int64 {
+	if n < 0 || int64(n) > most {
+		c.wrong(field, "is %d, expected 0 to %d", n, most)
+	}
+	return int64(n)
+}
+
 // atLeast is a count; it is refused below the least.
 func (c *checker) atLeast(field string, n whole, least int64) int64 {
 	if int64(n) < least {

@@ -212,9 +212,9 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		AccumulationFusion: d.AccumulationFusion,
 		InputRegather:      d.InputRegather,
 		LoaderMask:         d.LoaderMask,
-		VocabularyMultiple: c.atLeast(field+"vocabulary_multiple", d.VocabularyMultiple, 0),
-		FirstLayers:        c.atLeast(field+"first_stage_layers", d.FirstLayers, 0),
-		LastLayers:         c.atLeast(field+"last_stage_layers", d.LastLayers, 0),
+		VocabularyMultiple: c.upTo(field+"vocabulary_multiple", d.VocabularyMultiple, 1<<31),
+		FirstLayers:        c.upTo(field+"first_stage_layers", d.FirstLayers, 1<<20),
+		LastLayers:         c.upTo(field+"last_stage_layers", d.LastLayers, 1<<20),
 		CountEmbedding:     d.CountEmbedding,
 		CountLoss:          d.CountLoss,
 		Layout:             d.Layout,
@@ -236,8 +236,8 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		Quantisation:        choose(c, field+"quantisation", MegatronQuantisation(d.Quantisation), []MegatronQuantisation{DelayedScaling, CurrentScaling, BlockScaling, MXScaling}),
 		QuantisedParameters: d.QuantisedParameters,
 		UncachedWeights:     d.UncachedWeights,
-		WideAtStart:         c.atLeast(field+"wide_layers_at_start", d.WideAtStart, 0),
-		WideAtEnd:           c.atLeast(field+"wide_layers_at_end", d.WideAtEnd, 0),
+		WideAtStart:         c.upTo(field+"wide_layers_at_start", d.WideAtStart, 1<<20),
+		WideAtEnd:           c.upTo(field+"wide_layers_at_end", d.WideAtEnd, 1<<20),
 		AmaxHistory:         c.atLeast(field+"amax_history", d.AmaxHistory, 0),
 		RouterFills:         d.RouterFills,
 		Userbuffers:         d.Userbuffers,
@@ -262,6 +262,10 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 	}
 	return m
 }
+
+// MostExperts is how many experts Megatron-LM's layers are counted with, one by one: ten
+// times what models have.
+const MostExperts = 4096
 
 // mostWorkspace bounds what a configuration of cuBLAS may ask for: 1 GiB.
 const mostWorkspace = 1 << 30

@@ -1,6 +1,8 @@
 package megatron
 
 import (
+	"fmt"
+
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
@@ -34,6 +36,9 @@ type experts struct {
 func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*experts, string) {
 	if f.Bias || f.Latent > 0 || f.SharedGate || f.Active < 1 || f.Count < 1 {
 		return nil, "experts with biases, latent widths or gates of shared experts are not modelled for Megatron-LM"
+	}
+	if whole.Count > workload.MostExperts {
+		return nil, fmt.Sprintf("more than %d experts are not counted for Megatron-LM", workload.MostExperts)
 	}
 	if r.quantised && !r.te.s.GroupedGEMM {
 		return nil, "experts one after another in 8 bits are not modelled for Megatron-LM (without --moe-grouped-gemm)"

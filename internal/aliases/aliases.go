@@ -12,9 +12,17 @@ import (
 // Most is how many values a text may stand for once its aliases are written out.
 const Most = 100_000
 
+// mostColons bounds the keys of a text before it is parsed, which takes the longer the
+// more it has, by their square.
+const mostColons = 10_000
+
 // Check is an error for a text whose aliases, written out, are more than [Most]
-// values. A text that is no YAML is for its decoder to refuse.
+// values, and for one with more keys than anybody writes. A text that is no YAML is for
+// its decoder to refuse.
 func Check(text []byte) error {
+	if n := bytes.Count(text, []byte{':'}); n > mostColons {
+		return fmt.Errorf("it has %d colons, and so perhaps as many keys, more than the %d that are read", n, mostColons)
+	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil

@@ -116,7 +116,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	no := false
 	m := &workload.Megatron{
 		VocabularyMultiple: p.number("vocabulary_multiple"), ExpertTensor: int(min(p.number("expert_tensor"), 1<<20)),
-		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: p.share("capacity"), Padded: p.yes("padded"),
+		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: max(0, p.share("capacity")), Padded: p.yes("padded"),
 		FirstLayers: p.number("first_layers"), LastLayers: p.number("last_layers"), Layout: p.text("pipeline_layout"), CountEmbedding: p.yes("count_embedding"), CountLoss: p.yes("count_loss"),
 		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"), OptimizerInstances: p.number("optimizer_instances"),
 	}

@@ -49,7 +49,12 @@ func (p *plan) megatronCounts() []megatronRule {
 		layers_per_chunk chunks recompute_layers optimizer_instances reduce_bucket expert_feed_forward shared_feed_forward active_experts micro_batch_group first_layers last_layers`) {
 		rules = append(rules, megatronRule{p.said(field(f)) && p.number(field(f)) <= 0, field(f), "1 or more"})
 	}
-	return rules
+	capacity := p.share("capacity")
+	return append(rules,
+		megatronRule{p.number("experts") > workload.MostExperts, "experts", fmt.Sprintf("%d or fewer", workload.MostExperts)},
+		megatronRule{p.said("experts") && p.number("active_experts") > p.number("experts"), "active_experts", fmt.Sprintf("no more than the %d experts", p.number("experts"))},
+		megatronRule{p.said("capacity") && !(capacity <= 1e6 && capacity >= -1e6), "capacity", "a factor"},
+	)
 }
 
 // atLeastOne is a count that is 1 where nobody says it.
@@ -115,6 +120,13 @@ func (p *plan) megatronChoices() []megatronRule {
 		amongOthers("granularity", "full selective"),
 		amongOthers("recompute_method", "uniform block"),
 		amongOthers("normalization", "LayerNorm RMSNorm"),
+		amongOthers("fp8", "e4m3 hybrid"),
+		amongOthers("fp8_recipe", "delayed tensorwise mxfp8 blockwise custom"),
+		amongOthers("router_format", "fp32 fp64"),
+		amongOthers("main_grads", "fp32 bf16"),
+		amongOthers("main_params", "fp32 fp16"),
+		amongOthers("first_moment", "fp32 fp16 bf16 fp8"),
+		amongOthers("second_moment", "fp32 fp16 bf16 fp8"),
 		amongOthers("positions", "learned_absolute rope yarn mrope relative none"),
 		{granularity == "full" && method == "", "recompute_method", "uniform or block where the granularity is full"},
 		{granularity == "full" && !p.said("recompute_layers"), "recompute_layers", "layers where the granularity is full"},
@@ -138,6 +150,7 @@ func (p *plan) megatronLayers() []megatronRule {
 	pieces, _ := p.pieces(stages)
 	list, err := workload.PipelinePieces(p.text("pipeline_layout"))
 	return []megatronRule{
+		{p.said("pipeline_layout") && slices.ContainsFunc([]field{"first_layers", "last_layers", "count_embedding", "count_loss", "layers_per_chunk", "chunks"}, p.said), "pipeline_layout", "none of the other ways to share layers beside it"},
 		{each > 0 && p.said("chunks"), "layers_per_chunk", "one of it and --num-virtual-stages-per-pipeline-rank"},
 		{even && remains(p.number("layers"), stages), "layers", fmt.Sprintf("a multiple of the %d stages", stages)},
 		{even && each > 0 && remains(p.number("layers"), stages, each), "layers_per_chunk", "a divisor of the layers of a stage"},
