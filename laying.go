@@ -50,6 +50,9 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay
 		return laidOut{}, err
 	}
 	if len(runs) == 0 {
+		if tl.Loose = free.Peaks.Allocated.Bytes+outsideLow(tl) <= most; tl.Loose {
+			tl.Warn("blocks_lie_badly", "what is allocated has room on this card, and laid out within what it leaves a request failed, for the free bytes lay in pieces: another order or expandable segments may run")
+		}
 		apart(tl)
 		free, err := replay.Simulate(ctx, tl, o)
 		if err != nil {

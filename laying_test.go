@@ -81,3 +81,30 @@ func TestCacheGivesWayToWhatIsFree(t *testing.T) {
 		}
 	}
 }
+
+// Where what is allocated has room and no run ends, nobody can tell: of what is reserved
+// no more than that is certain.
+func TestBlocksThatLieBadly(t *testing.T) {
+	process := account.Provenance{Origin: account.Observed, Scope: account.Process}
+	tl := &timeline.Timeline{Ranks: []int{0}, Streams: []string{"0"}}
+	term := tl.Term(account.TermActivations, account.CategoryActivation, account.Provenance{Origin: account.Calculated, Scope: account.Requested})
+	tl.Hold(account.TermContext, account.CategoryContext, 0, 0, account.Between(quarter, 2*quarter, process))
+	// Of a block of 4 GiB one half is left free and one taken; then 3 GiB are asked for.
+	tl.Free(tl.Bear(timeline.Caching, term, 16*quarter))
+	tl.Bear(timeline.Caching, term, 8*quarter)
+	tl.Bear(timeline.Caching, term, 12*quarter)
+	tl.Phases = []timeline.Span{{Phase: account.PhaseForward, Step: 1, Last: len(tl.Events)}}
+	total := account.Exact(26*quarter, account.Provenance{Scope: account.Device})
+	laid, err := lay(context.Background(), tl, estimate.Memory{Total: total}, replay.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := replay.Account(tl, laid.run, account.Calculated)
+	if f := a.Phases[0].Peak(account.Reserved).Figure; f.Low() != 20*quarter {
+		t.Errorf("reserved %s, of which 5 GiB are certain", f.In(bytesize.GiB))
+	}
+	v := fit.Decide(fit.Calculated, []account.Account{a}, fit.Budgets{fit.EveryRank: {Card: "card", Capacity: total, Others: account.Zero("none", account.Provenance{})}})
+	if v.Value != fit.CannotTell {
+		t.Errorf("%s: %v", v.Value, v.Reasons)
+	}
+}

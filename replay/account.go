@@ -258,7 +258,7 @@ func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (accou
 		}
 	}
 	best, moment = b.within(s, span, best, moment)
-	figures := []account.Figure{account.Exact(best, b.provenance(s))}
+	figures := []account.Figure{account.Between(b.certain(s, span, best), best, b.provenance(s))}
 	for _, x := range b.tl.Bounds {
 		if f, ok := b.bound(x, s, moment, phase); ok {
 			figures = append(figures, f)
@@ -269,6 +269,23 @@ func (b *accounting) peak(s account.Scope, span timeline.Span, phase int) (accou
 		figure = account.AtLeast(figure.Low(), "the phase did not end: "+stop.Err.Error(), b.provenance(s))
 	}
 	return account.Peak{Figure: figure, Moment: int64(moment)}, true
+}
+
+// certain is what of the peak of a scope in a span is certain: all of it, or of what is
+// reserved what is allocated where the timeline says that no more is.
+func (b *accounting) certain(s account.Scope, span timeline.Span, best int64) int64 {
+	if !b.tl.Loose || s != account.Reserved && s != account.Process {
+		return best
+	}
+	var most int64
+	for m := b.start(span); m < span.Last; m++ {
+		bytes, _ := b.bytesAt(account.Allocated, m)
+		if b.driver != nil && s == account.Process {
+			bytes += b.driver[m+1]
+		}
+		most = max(most, bytes)
+	}
+	return min(most, best)
 }
 
 // bound is what a bound adds to the peak of a scope in a phase: all of it where

@@ -90,7 +90,11 @@ type Timeline struct {
 	// Most is what the process never exceeds, since the allocator gives back what it
 	// caches before a request fails, and was run with what is left to it; 0 without such
 	// a limit.
-	Most     int64
+	Most int64
+	// Loose says that what is allocated has room, and that in every run within what its
+	// card leaves a request failed: where blocks come to lie decides, so that of what is
+	// reserved no more than what is allocated is certain.
+	Loose    bool
 	Warnings []account.Warning
 }
 
