@@ -113,11 +113,11 @@ func reading(p *Prediction) string {
 	case missing != "":
 		return missing + ", which the workload does not say"
 	}
-	what := string(v.Term)
+	what := "what is not known well enough is " + string(v.Term)
 	if w := p.Request.Workload; len(v.Reasons) > 0 && slices.Contains(slices.Concat(w.Assumed, w.Open), v.Reasons[0]) { // the bytes that are counted would fit
-		what = v.Reasons[0]
+		what = "what is open is this: " + v.Reasons[0]
 	}
-	return fmt.Sprintf("what the process on rank %d holds at the peak of %s, read in a run of this workload: what is not known well enough is %s", v.Rank, v.Phase, what)
+	return fmt.Sprintf("what the process on rank %d holds at the peak of %s, read in a run of this workload: %s", v.Rank, v.Phase, what)
 }
 
 // declaresLengths reports a workload that says how long its inputs are.

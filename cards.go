@@ -99,6 +99,7 @@ func (p *Prediction) judge(card *device.Card, accounts []account.Account, budget
 		v.Value = fit.CannotTell
 		v.Reasons = append(slices.Clone(open), v.Reasons...)
 	}
+	v = p.lowered(v)
 	if assumed := p.Request.Workload.Assumed; len(assumed) > 0 && (v.Value == fit.Fits || v.Value == fit.DoesNotFit) {
 		v.Value = fit.CannotTell
 		v.Reasons = append(slices.Clone(assumed), v.Reasons...)
@@ -112,6 +113,24 @@ func (p *Prediction) judge(card *device.Card, accounts []account.Account, budget
 			v.Reasons = append([]string{rule.Rule(*card)}, v.Reasons...)
 		}
 	}
+	return v
+}
+
+// lowered is a verdict that the workload does not fit, where a setting that is not
+// modelled may leave less than is counted: then what is counted is no lower bound, but
+// for what stays where only what passes may be less.
+func (p *Prediction) lowered(v fit.Verdict) fit.Verdict {
+	w := &p.Request.Workload
+	why := slices.Clone(w.Lowering)
+	if !fit.Stays(v.Term) {
+		why = append(why, w.LoweringPasses...)
+	}
+	if v.Value != fit.DoesNotFit || len(why) == 0 {
+		return v
+	}
+	v.Value, v.Short = fit.CannotTell, 0
+	v.Headroom = account.Unknown(why[0], account.Provenance{Origin: account.Calculated, Scope: account.Device})
+	v.Reasons = append(why, "without that, which may leave less: "+v.Reasons[0])
 	return v
 }
 

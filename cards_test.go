@@ -110,6 +110,32 @@ func TestFormatAgainstComputeCapability(t *testing.T) {
 	}
 }
 
+// What may leave less than is counted keeps "does not fit" from being decided, and is the
+// reason; where only what passes may be less, states that are too much by themselves decide.
+func TestWhatMayLowerDecidesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		work workload.Workload
+		term account.TermID
+		want fit.Value
+	}{
+		{"nothing open", workload.Workload{}, account.TermActivations, fit.DoesNotFit},
+		{"what adds", workload.Workload{Open: []string{"noise"}}, account.TermActivations, fit.DoesNotFit},
+		{"what divides", workload.Workload{Open: []string{"cp"}, Lowering: []string{"cp"}}, account.TermWeights, fit.CannotTell},
+		{"what passes, under activations", workload.Workload{Open: []string{"liger"}, LoweringPasses: []string{"liger"}}, account.TermActivations, fit.CannotTell},
+		{"what passes, under weights", workload.Workload{Open: []string{"liger"}, LoweringPasses: []string{"liger"}}, account.TermWeights, fit.DoesNotFit},
+	} {
+		p := &Prediction{Request: Request{Workload: c.work}}
+		v := p.lowered(fit.Verdict{Value: fit.DoesNotFit, Term: c.term, Short: 1, Reasons: []string{"needs more"}})
+		if v.Value != c.want {
+			t.Errorf("%s: %s, want %s", c.name, v.Value, c.want)
+		}
+		if v.Value == fit.CannotTell && (v.Short != 0 || v.Reasons[0] != c.work.Open[0]) {
+			t.Errorf("%s: short of %d because %q", c.name, v.Short, v.Reasons)
+		}
+	}
+}
+
 // What is free on one rank's device decides for that rank alone.
 func TestFreeBytesOfOneDevice(t *testing.T) {
 	checklist.Covers(t, 156, 157, 172)

@@ -157,7 +157,7 @@ func (p *Prediction) rank(a account.Account) record.Rank {
 		row := phaseRecord(phase)
 		row.Composition = shareRecords(a, phase)
 		if b, ok := p.Budgets.Of(a.Ranks[0]); ok {
-			row.Verdict = verdictRecord(fit.DecidePhase(fit.Calculated, a, phase, b))
+			row.Verdict = verdictRecord(p.lowered(fit.DecidePhase(fit.Calculated, a, phase, b)))
 		}
 		r.Phases = append(r.Phases, row)
 	}

@@ -92,7 +92,7 @@ func settingNames() []struct{ field, name string } {
 		{"training.tuning.base", baseFormatSetting}, {"training.tuning.modules", ""}, {"training.tuning", adapterSetting},
 		{"training.reset", zeroGradSetting}, {"training", "rest"},
 		{"inputs.name", ""}, {"inputs.dimensions", "last"}, {"mesh", "last"}, {"serving", "last"},
-		{"engine", engineSetting}, {"resident", "residents"}, {"adapters", "adapters"}, {"phases", ""},
+		{"engine", engineSetting}, {"resident", "residents"}, {"adapters", "adapters"}, {"phases", ""}, {"lowering", ""}, {"lowering_passes", ""},
 	}
 }
 

@@ -20,7 +20,7 @@ var readersText string
 // elsewhere.
 type readerLine struct {
 	name    string // as a file calls it
-	fate    string // elsewhere: refused, open or said
+	fate    string // elsewhere: refused, open, less or said
 	readers []string
 }
 
@@ -65,11 +65,11 @@ func settingPath(path, text string) string {
 
 // read refuses settings that contradict what reads the workload, and names all others
 // that it does not read: none is ignored in silence. Over those that may bear bytes
-// nothing is known to fit.
+// nothing is known to fit, over those that may leave less nothing is known not to.
 func (r Request) read(e estimate.Engine) (Request, error) {
 	all, words, program := readerLines(), readersOf(e, &r.Workload), programOf(e, &r.Workload)
 	var contradictions []error
-	open, warnings := slices.Clone(r.Workload.Open), slices.Clone(r.Warnings)
+	open, lowering, warnings := slices.Clone(r.Workload.Open), slices.Clone(r.Workload.Lowering), slices.Clone(r.Warnings)
 	done := map[string]bool{}
 	stated("", reflect.ValueOf(r.Workload), func(path, text string) {
 		path = settingPath(path, text)
@@ -83,6 +83,9 @@ func (r Request) read(e estimate.Engine) (Request, error) {
 		switch line.fate {
 		case "refused":
 			contradictions = append(contradictions, errors.New(why))
+		case "less":
+			lowering = append(lowering, why)
+			fallthrough
 		case "open":
 			open = append(open, why)
 			fallthrough
@@ -93,7 +96,7 @@ func (r Request) read(e estimate.Engine) (Request, error) {
 	if len(contradictions) > 0 {
 		return r, &SettingsError{errors.Join(contradictions...)}
 	}
-	r.Workload.Open, r.Warnings = open, warnings
+	r.Workload.Open, r.Workload.Lowering, r.Warnings = open, lowering, warnings
 	return r, nil
 }
 

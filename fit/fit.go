@@ -311,6 +311,9 @@ func binding(a account.Account, phase account.Phase, capacity int64) account.Ter
 	return largest(a, phase)
 }
 
+// Stays reports a term that does not pass with an operator or a layer.
+func Stays(id account.TermID) bool { return staying(id) < 3 }
+
 // staying is the place of a term in the order of how long it stays. Of two terms
 // in one place the account's order counts.
 func staying(id account.TermID) int {

@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"slices"
+	"strings"
 
 	"floodmark/bytesize"
 	"floodmark/model"
@@ -134,10 +135,21 @@ func (d *divider) stageOf(t model.Tensor) int {
 	switch t.Role {
 	case model.RoleFinalNorm, model.RoleHead, model.RoleHeadBias, model.RoleClassifier:
 		return d.mesh.PipelineParallel - 1
+	case model.RoleNormBias:
+		if d.ofFinalNorm(t.Name) {
+			return d.mesh.PipelineParallel - 1
+		}
 	case model.RoleBuffer:
 		return everywhere
 	}
 	return 0
+}
+
+// ofFinalNorm reports the bias beside the weight of the last norm: others stand behind
+// the embeddings, in the first stage.
+func (d *divider) ofFinalNorm(bias string) bool {
+	weight := strings.TrimSuffix(bias, "bias") + "weight"
+	return slices.ContainsFunc(d.m.Tensors, func(t model.Tensor) bool { return t.Role == model.RoleFinalNorm && t.Name == weight })
 }
 
 // tensors is what a rank of the stage holds. Tensors that share storage share

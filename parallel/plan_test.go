@@ -11,7 +11,9 @@ import (
 
 	"floodmark/dtype"
 	"floodmark/internal/checklist"
+	"floodmark/internal/source"
 	"floodmark/model"
+	"floodmark/model/hfmodel"
 	"floodmark/model/load"
 	"floodmark/parallel"
 	"floodmark/workload"
@@ -213,6 +215,35 @@ func TestStages(t *testing.T) {
 	}
 	if !slices.Equal(got, []int{15, 15, 16, 15}) || !plans[0].First || plans[0].Last || !plans[3].Last {
 		t.Errorf("61 layers over 4 stages: %v", got)
+	}
+}
+
+// GPT-3 of 175B as Megatron-LM's example divides it, over 8 tensor-parallel ranks and 16
+// stages: the last norm and its bias stand in the last stage, beside the tied table.
+// By hand, of width h = 12,288: a layer has 12h²/8 + 6.875h = 226,576,896 elements on a
+// rank, the table 6,400h, the positions 2,048h, the last norm 2h.
+func TestStagesOfGPT3(t *testing.T) {
+	const config = `{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 96, "n_embd": 12288, "n_head": 96,
+		"n_positions": 2048, "n_inner": 49152, "vocab_size": 51200, "tie_word_embeddings": true}`
+	m, err := hfmodel.Read(source.Bytes("config.json", []byte(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, err := parallel.Megatron().Plan(m, workload.Mesh{TensorParallel: 8, PipelineParallel: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const h, layers = 12_288, 6 * 226_576_896
+	for stage, want := range map[int]int64{0: 1_463_270_400, 7: layers, 15: layers + 6_400*h + 2*h} {
+		got := int64(0)
+		for _, l := range plans[len(plans)/16*stage].Tensors {
+			if m.Tensors[l.Tensor].Role != model.RoleBuffer {
+				got += elements(l.Shape)
+			}
+		}
+		if got != want {
+			t.Errorf("stage %d holds %d elements, want %d", stage, got, want)
+		}
 	}
 }
 

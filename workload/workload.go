@@ -203,6 +203,10 @@ type Workload struct {
 	// Open is settings whose bearing on sizes is not modelled, each with why: over
 	// them nothing is known to fit.
 	Open []string
+	// Lowering is those of Open that may leave a rank less of anything than is counted
+	// (they divide, offload, pack), LoweringPasses those that may leave it less of what
+	// passes alone (activations, temporaries): over them nothing is known not to fit.
+	Lowering, LoweringPasses []string
 	// Assumed is what nobody said and one value was counted for: over it nothing is
 	// decided either way.
 	Assumed []string

@@ -172,7 +172,8 @@ func (a *asked) onto(r *floodmark.Request) error {
 	}
 	packed, err := r.Model.WithFormat(formatOf(b.Quantise))
 	if err != nil {
-		r.Workload.Open = append(r.Workload.Open, "--quantization "+b.Quantise+": the files are not packed so, and what the engine makes of them is not known")
+		why := "--quantization " + b.Quantise + ": the files are not packed so, and what the engine makes of them is not known"
+		r.Workload.Open, r.Workload.Lowering = append(r.Workload.Open, why), append(r.Workload.Lowering, why)
 		return nil
 	}
 	r.Model = packed

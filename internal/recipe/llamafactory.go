@@ -70,7 +70,7 @@ func (p *plan) llamaFactory() {
 		p.method = "sft"
 	}
 	if p.method == "rm" || p.method == "ppo" {
-		p.open("stage: "+p.method, "its models and its loss are not modelled")
+		p.lowersPasses("stage: "+p.method, "its models and its loss are not modelled")
 	}
 	p.composite(base)
 }

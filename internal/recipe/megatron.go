@@ -40,7 +40,7 @@ func (p *plan) megatron() {
 	}
 	if p.yes("megatron_fsdp") {
 		t.Sharding.Kind = workload.FSDP2
-		p.open(p.where("megatron_fsdp"), "parameters are divided too")
+		p.lowers(p.where("megatron_fsdp"), "parameters are divided too")
 	}
 	if p.said("overlap") {
 		on := p.yes("overlap")
@@ -150,7 +150,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	case "", workload.AllGather, workload.AllToAll:
 		m.Dispatcher = way
 	default:
-		p.open(p.where("dispatcher"), "positions that are sent to experts by "+string(way)+" are not modelled (--moe-token-dispatcher-type)")
+		p.lowersPasses(p.where("dispatcher"), "positions that are sent to experts by "+string(way)+" are not modelled (--moe-token-dispatcher-type)")
 	}
 	return m
 }
@@ -162,7 +162,7 @@ func (p *plan) megatronKernels(m *workload.Megatron) {
 	case "", workload.AutoAttention, workload.FlashKernels, workload.FusedKernels, workload.UnfusedAttention:
 		m.Attention = name
 	default:
-		p.open(p.where("attention_backend"), "attention by "+string(name)+" is not modelled")
+		p.lowersPasses(p.where("attention_backend"), "attention by "+string(name)+" is not modelled")
 	}
 	if p.yes("flash") && m.Attention == "" {
 		m.Attention = workload.FlashKernels
@@ -176,7 +176,7 @@ func (p *plan) megatronKernels(m *workload.Megatron) {
 	if way := p.text("context_exchange"); way == "a2a" || way == "p2p" {
 		m.ContextExchange = way
 	} else if way != "" {
-		p.open(p.where("context_exchange"), "the exchange of contexts by "+way+" is not modelled")
+		p.lowersPasses(p.where("context_exchange"), "the exchange of contexts by "+way+" is not modelled")
 	}
 }
 
@@ -186,7 +186,7 @@ func (p *plan) megatronLayersOf(m *workload.Megatron) {
 	case "", workload.TransformerEngine, workload.LocalLayers:
 		m.Implementation = name
 	default:
-		p.open(p.where("layers_of"), "layers are others")
+		p.lowers(p.where("layers_of"), "layers are others")
 	}
 	activation := field("no_gelu_fusion")
 	if p.yes("swiglu") {
@@ -233,7 +233,7 @@ func (p *plan) megatronFormats() {
 		if format, known := workload.ParseStateFormat(p.text(s.field)); known {
 			*s.into = format
 		} else {
-			p.open(p.where(s.field), "the format "+p.text(s.field)+" of states is not modelled")
+			p.lowers(p.where(s.field), "the format "+p.text(s.field)+" of states is not modelled")
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (p *plan) megatronQuantises(m *workload.Megatron) {
 	case workload.DelayedScaling, workload.CurrentScaling, workload.BlockScaling, workload.MXScaling:
 		m.Quantisation = name
 	default:
-		p.open(p.where("fp8_recipe"), "products in 8 bits by the recipe "+string(name)+" are not modelled")
+		p.lowersPasses(p.where("fp8_recipe"), "products in 8 bits by the recipe "+string(name)+" are not modelled")
 	}
 	m.QuantisedParameters, m.UncachedWeights = p.yes("fp8_parameters"), p.yes("uncached_weights")
 	m.AmaxHistory, m.RouterFills = p.number("amax_history"), p.yes("router_fills")

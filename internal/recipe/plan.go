@@ -88,7 +88,7 @@ func (p *plan) set(f field, s setting) {
 	case before.strength == now.strength:
 		text := fmt.Sprintf("%s is %v in %s, and %v in %s", f, shown(before.value), before.where, shown(v), now.where)
 		p.warn("configurations_contradict", text+": the software refuses that, or takes one of them")
-		p.open(string(f), text)
+		p.lowers(string(f), text)
 		return
 	case before.strength > now.strength:
 		p.warn("overridden", fmt.Sprintf("%s: %v in %s goes over %v in %s", f, shown(before.value), before.where, shown(v), now.where))
@@ -186,10 +186,29 @@ func (p *plan) warn(code, text string) {
 
 // open keeps something whose bearing on sizes is not modelled.
 func (p *plan) open(what, why string) {
-	text := what + ": " + why
-	if !slices.Contains(p.workload.Open, text) {
-		p.workload.Open = append(p.workload.Open, text)
+	p.workload.Open = with(p.workload.Open, what+": "+why)
+}
+
+// lowers keeps something like that with which a rank may also have less of anything than
+// is counted.
+func (p *plan) lowers(what, why string) {
+	p.open(what, why)
+	p.workload.Lowering = with(p.workload.Lowering, what+": "+why)
+}
+
+// lowersPasses keeps something like that with which a rank may have less of what passes
+// alone: activations and temporaries.
+func (p *plan) lowersPasses(what, why string) {
+	p.open(what, why)
+	p.workload.LoweringPasses = with(p.workload.LoweringPasses, what+": "+why)
+}
+
+// with is a list that has a text, once.
+func with(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
 	}
+	return append(list, text)
 }
 
 // assume keeps what nobody said, unless a flag says it.

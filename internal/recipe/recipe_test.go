@@ -174,6 +174,50 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// Over what divides, offloads, packs or is not known nothing is known not to fit; over what
+// bears on passes alone, only what passes is in doubt; what can only add leaves a lower bound.
+func TestLowering(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"num_train_epochs: 3\nparallelism_config_cp_size: 2\n", "anything"},
+		{"num_train_epochs: 3\nparallelism_config_cp_size: 1\n", ""},
+		{"stage: sft\ntemplate: qwen3\nexpert_model_parallel_size: 2\n", "anything"},
+		{"num_train_epochs: 3\nbogus_size: 5\n", "anything"},
+		{"num_train_epochs: 3\nadapter: x\n", "anything"},
+		{"num_train_epochs: 3\noptim: galore_adamw_layerwise\n", "anything"},
+		{"base_model: m\nlayer_offloading: true\n", "anything"},
+		{"base_model: m\nplugins: [axolotl.integrations.spectrum.SpectrumPlugin]\n", "anything"},
+		{"base_model: m\nplugins: [axolotl.integrations.liger.LigerPlugin]\n", "passes"},
+		{"base_model: m\nactivation_offloading: true\n", "passes"},
+		{"zero_optimization: {stage: 2, zero_quantized_gradients: true}\n", "anything"},
+		{"zero_optimization: {stage: 2}\npipeline: {stages: 2}\n", "anything"},
+		{"num_train_epochs: 3\nuse_liger_kernel: true\n", "passes"},
+		{"num_train_epochs: 3\nper_device_train_batch_size: 4\nneftune_noise_alpha: 5\n", ""},
+		{"base_model: m\nresize_token_embeddings_to_32x: true\n", ""},
+		{"num_train_epochs: 3\noptim: my_optimizer\n", ""},
+	} {
+		r, err := Read([]string{"f.yaml"}, published(map[string]string{"f.yaml": c.text}))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		w, got := r.Workload, ""
+		switch {
+		case len(w.Lowering) > 0:
+			got = "anything"
+		case len(w.LoweringPasses) > 0:
+			got = "passes"
+		}
+		for _, text := range slices.Concat(w.Lowering, w.LoweringPasses) {
+			if !slices.Contains(w.Open, text) {
+				t.Errorf("%q: %q is not among what is open", c.text, text)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q: may lower %q, want %q: %q", c.text, got, c.want, w.Open)
+		}
+	}
+}
+
 // A mark of the byte order before a text says nothing.
 func TestByteOrderMark(t *testing.T) {
 	for name, text := range map[string]string{"f.yaml": "num_train_epochs: 3\n", "f.json": `{"num_train_epochs": 3}`, "f.toml": "[training]\nseq_len = 1\n"} {

@@ -30,7 +30,7 @@ func (c *command) script(words []string) error {
 	base, software := path.Base(name), softwareOf(name, words)
 	if software == "megatron" && strings.HasPrefix(base, "pretrain_") && base != "pretrain_gpt.py" {
 		// BERT has heads and a pooler of its own, T5 two stacks, Mamba other layers.
-		c.plan.open(base, "it builds another model than pretrain_gpt.py, whose layers have a program here")
+		c.plan.lowers(base, "it builds another model than pretrain_gpt.py, whose layers have a program here")
 		c.plan.builds = strings.TrimSuffix(strings.TrimPrefix(base, "pretrain_"), ".py")
 	}
 	c.methodOf(base)
@@ -194,7 +194,7 @@ func (c *command) named(name string, s setting) {
 		return
 	case "multi_gpu":
 	default:
-		p.open(s.where(), "the configuration "+name+" is not one that TRL has by name")
+		p.lowers(s.where(), "the configuration "+name+" is not one that TRL has by name")
 		return
 	}
 	p.otherwise("processes", int64(8), "TRL's configuration "+name)

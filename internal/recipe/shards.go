@@ -60,13 +60,20 @@ func (p *plan) lays() {
 	switch {
 	case world == 0:
 		m.DataParallel = int(min(int64(degree("replicas"))*int64(degree("shards")), workload.MaxDegree))
+		for m.TensorParallel*m.DataParallel%m.ExpertParallel != 0 && m.DataParallel < workload.MaxDegree { // experts are divided over those ranks
+			m.DataParallel++
+		}
 		p.derive("processes", m.DataParallel*int(within), "nobody says how many: the fewest")
 		if p.shards() != "" || within > 1 || p.every != "" {
 			said := "is not said"
 			if p.every != "" {
 				said += ", and " + p.every + " starts one for each device"
 			}
-			p.assume("data-parallel", "how many processes train together "+said+": one data-parallel rank is counted (give --data-parallel, or the command with torchrun --nproc_per_node)")
+			fewest := "one data-parallel rank is counted"
+			if ranks := m.DataParallel * int(within); ranks > 1 {
+				fewest = fmt.Sprintf("the fewest are counted: %d, with data-parallel %d", ranks, m.DataParallel)
+			}
+			p.assume("data-parallel", "how many processes train together "+said+": "+fewest+" (give --data-parallel, or the command with torchrun --nproc_per_node)")
 		}
 		return
 	case world%within != 0:
@@ -269,7 +276,7 @@ func (p *plan) format(f field) dtype.Format {
 	}
 	parsed, known := dtype.Parse(text)
 	if !known {
-		p.open(p.where(f), "the format "+text+" is not known here")
+		p.lowers(p.where(f), "the format "+text+" is not known here")
 	}
 	return parsed
 }

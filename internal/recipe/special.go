@@ -32,7 +32,7 @@ func (p *plan) specialAccelerate(s setting) bool {
 		switch kind {
 		case "no", "multi_gpu", "fsdp", "deepspeed":
 		default:
-			p.open(s.where(), "the way to distribute "+kind+" is not modelled")
+			p.lowers(s.where(), "the way to distribute "+kind+" is not modelled")
 			return true
 		}
 		s.value = kind
@@ -48,7 +48,7 @@ func (p *plan) specialAccelerate(s setting) bool {
 		return true
 	case "mixed_precision":
 		if s.value == "fp8" {
-			p.open(s.where(), "computation in 8 bits")
+			p.lowers(s.where(), "computation in 8 bits")
 			return true
 		}
 		if s.value == false { // no, unquoted
@@ -95,7 +95,7 @@ func (p *plan) specialDeepSpeed(s setting) bool {
 		p.set("foreach", setting{value: true, file: s.file, key: s.key, written: s.written, strength: s.strength})
 		return true
 	case s.key == "zero_optimization.stage" && s.value == "auto":
-		p.open(s.where(), "the stage is found while it starts")
+		p.lowers(s.where(), "the stage is found while it starts")
 		return true
 	case strings.HasPrefix(s.key, "zero_optimization.") && s.value == "auto":
 		switch key := strings.TrimPrefix(s.key, "zero_optimization."); key {
@@ -150,7 +150,7 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 		p.checkpointArguments(s)
 		return true
 	case key == "gradient_checkpointing" && s.value == "offload":
-		p.open(s.where(), "checkpoints move to main memory")
+		p.lowersPasses(s.where(), "checkpoints move to main memory")
 		s.value = true
 		p.set("checkpointing", s)
 		return true
@@ -214,7 +214,7 @@ func (p *plan) fsdpWords(s setting) {
 			p.set("fsdp_offload", word)
 		case "auto_wrap":
 		default:
-			p.open(s.where(), "the word "+w+" is not known here")
+			p.lowers(s.where(), "the word "+w+" is not known here")
 		}
 	}
 }
@@ -304,6 +304,11 @@ func (p *plan) specialAxolotl(s setting) bool {
 			s.value = false
 		}
 		p.set("bf16", s)
+	case "plugins":
+		if !lossPlugins(s.value) {
+			return false
+		}
+		p.lowersPasses(s.where(), "a plugin may replace modules and the loss")
 	case "test_datasets":
 		if !empty(s.value) {
 			s.value = int64(1) // whatever they hold
@@ -311,7 +316,7 @@ func (p *plan) specialAxolotl(s setting) bool {
 		}
 	case "gradient_checkpointing":
 		if text, is := s.value.(string); is && slices.Contains([]string{"offload", "offload_disk", "unsloth"}, text) {
-			p.open(s.where(), "checkpoints move to main memory")
+			p.lowersPasses(s.where(), "checkpoints move to main memory")
 			s.value = true
 		}
 		p.set("checkpointing", s)
@@ -319,6 +324,16 @@ func (p *plan) specialAxolotl(s setting) bool {
 		return false
 	}
 	return true
+}
+
+// lossPlugins reports plugins of axolotl that replace modules and the loss, and nothing
+// that stays; others may freeze, pack or divide (axolotl/integrations).
+func lossPlugins(value any) bool {
+	names, err := listOf(value)
+	list, _ := names.([]string)
+	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(name string) bool {
+		return !strings.Contains(name, "integrations.liger.") && !strings.Contains(name, "integrations.cut_cross_entropy.")
+	})
 }
 
 // specialTorchtune reads the names of classes.

@@ -33,13 +33,17 @@ type row struct {
 	key     string
 	field   field    // that it speaks of; empty for none
 	open    string   // why nobody can say what it changes of sizes
+	verb    string   // what it may change: open, less or lean
 	neutral []string // values with which it changes nothing
 }
 
-// tableOf reads a table: lines of "read KEY FIELD", of "open KEY[~VALUE,…] WHY", and
-// of "plain KEY…" for keys that bear on no size on a device. What stands behind # is
-// a note. A star is for keys that a software makes up itself, and for what is open: a
-// plain section.* would pass over whatever is misspelt in it.
+// tableOf reads a table: lines of "read KEY FIELD", of "open KEY[~VALUE,…] WHY", of
+// "less …" and "lean …" likewise, and of "plain KEY…" for keys that bear on no size on a
+// device. With an open key a rank may have more than is counted; with one of less also
+// less of anything, with one of lean also less of what passes (activations,
+// temporaries). What stands behind # is a note. A star is for keys that a software makes
+// up itself, and for what is open: a plain section.* would pass over whatever is misspelt
+// in it.
 func tableOf(software string) (*table, error) {
 	text, err := tableText(software)
 	if err != nil {
@@ -53,10 +57,10 @@ func tableOf(software string) (*table, error) {
 		case "read":
 			key, f, _ := strings.Cut(rest, " ")
 			t.rows = append(t.rows, row{key: key, field: field(strings.TrimSpace(f))})
-		case "open":
+		case "open", "less", "lean":
 			key, why, _ := strings.Cut(rest, " ")
 			key, neutral, _ := strings.Cut(key, "~")
-			t.rows = append(t.rows, row{key: key, open: strings.TrimSpace(why), neutral: strings.Split(neutral, ",")})
+			t.rows = append(t.rows, row{key: key, open: strings.TrimSpace(why), verb: verb, neutral: strings.Split(neutral, ",")})
 		case "plain":
 			for _, key := range strings.Fields(rest) {
 				t.rows = append(t.rows, row{key: key})
@@ -109,7 +113,7 @@ func (p *plan) apply(t *table, s setting) error {
 	case r.field != "":
 		p.set(r.field, s)
 	case r.open != "" && !empty(s.value) && !slices.Contains(r.neutral, strings.ReplaceAll(strings.ToLower(fmt.Sprint(s.value)), " ", "+")):
-		p.open(s.where(), r.open)
+		map[string]func(string, string){"open": p.open, "less": p.lowers, "lean": p.lowersPasses}[r.verb](s.where(), r.open)
 	}
 	return p.err
 }
@@ -118,7 +122,7 @@ func (p *plan) apply(t *table, s setting) error {
 // verdict as it is.
 func (p *plan) strange(software string, s setting) {
 	if !empty(s.value) {
-		p.open(s.where(), "this key is not known here, so nobody can say whether it bears on sizes")
+		p.lowers(s.where(), "this key is not known here, so nobody can say whether it bears on sizes")
 	}
 	p.warn("key_not_known", fmt.Sprintf("%s is no key of %s that is known here: it is misspelt, newer or older than those that were read, or the script's own", s.where(), software))
 }

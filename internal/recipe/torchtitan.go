@@ -93,7 +93,7 @@ func (p *plan) titanPipeline(t *workload.Train) {
 		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}
 		p.open(p.where("pipeline_schedule"), "how many pieces a stage has follows from the layers: two are counted")
 	default:
-		p.open(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
+		p.lowersPasses(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
 		t.Schedule.Kind = workload.OneFOneB
 	}
 }

@@ -112,7 +112,7 @@ func (p *plan) torchtuneLoss(t *workload.Train, base dtype.Format) {
 			p.open(p.where("loss"), "a recipe of distillation: its teacher and its loss "+class+" are not modelled")
 			return
 		}
-		p.open(p.where("loss"), "the loss "+shown(loss)+" is not known here")
+		p.lowersPasses(p.where("loss"), "the loss "+shown(loss)+" is not known here")
 	}
 }
 

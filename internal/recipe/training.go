@@ -24,7 +24,7 @@ func (p *plan) train() *workload.Train {
 		w.Inputs = []workload.Input{{Name: "recipe", Dimensions: dimensions}}
 	}
 	if p.said("activation_offload") && p.yes("activation_offload") {
-		p.open(p.where("activation_offload"), "activations move to main memory")
+		p.lowersPasses(p.where("activation_offload"), "activations move to main memory")
 	}
 	if p.yes("compile") {
 		w.Features = append(w.Features, workload.TorchCompile)
@@ -36,7 +36,7 @@ func (p *plan) train() *workload.Train {
 		p.recipe.Models = append(p.recipe.Models, name)
 	}
 	if p.yes("cpu_only") {
-		p.open(p.where("cpu_only"), "it runs on the processor")
+		p.lowers(p.where("cpu_only"), "it runs on the processor")
 	}
 	return w.Training
 }
@@ -111,7 +111,11 @@ func (p *plan) optimizes(t *workload.Train, name, implementation string) {
 		o = workload.ForeignOptimizer(name)
 	}
 	if o.Foreign != "" {
-		p.open(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
+		keep := p.open
+		if lower := strings.ToLower(name); strings.Contains(lower, "lomo") || strings.Contains(lower, "layerwise") || strings.Contains(lower, "offload") {
+			keep = p.lowers // gradients do not stay: it updates in backward, or moves them
+		}
+		keep(p.where("optimizer"), "the states of the optimizer "+name+" are not known: none are counted")
 	}
 	t.Optimizer = o
 }
@@ -180,7 +184,7 @@ func (p *plan) tunes(t *workload.Train, base dtype.Format, why string) {
 	case p.yes("eight_bit") || bits == 8:
 		a.Base = "int8"
 	case bits != 0:
-		p.open(p.where("quantisation_bits"), fmt.Sprintf("weights of %d bits are packed in a way that is not modelled", bits))
+		p.lowers(p.where("quantisation_bits"), fmt.Sprintf("weights of %d bits are packed in a way that is not modelled", bits))
 	}
 	frozen := workload.FormatName(base)
 	if a.Base != "" {

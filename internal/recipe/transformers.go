@@ -155,7 +155,7 @@ func (p *plan) adapts() bool {
 		return true
 	case "", "full", "none":
 	default:
-		p.open(p.where("adapter"), "the adapter "+p.text("adapter")+" is not modelled")
+		p.lowers(p.where("adapter"), "the adapter "+p.text("adapter")+" is not modelled")
 	}
 	asked := p.said("peft") || p.method != "" // a script of one's own may have ranks alone
 	return p.yes("peft") || p.software == "transformers" && !asked && p.said("lora_rank")
@@ -182,7 +182,11 @@ func (p *plan) composite(base dtype.Format) {
 		p.reference(base, true)
 	}
 	p.rewards()
-	p.open("method "+p.method, "the loss of "+strings.ToUpper(p.method)+" is not modelled: cross entropy is counted in its place")
+	keep := p.open
+	if p.method == "reward" {
+		keep = p.lowersPasses // of one score for a sequence
+	}
+	keep("method "+p.method, "the loss of "+strings.ToUpper(p.method)+" is not modelled: cross entropy is counted in its place")
 }
 
 // objective says whose loss is computed, where TRL itself trains.
