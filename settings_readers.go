@@ -79,7 +79,7 @@ func (r Request) read(e estimate.Engine) (Request, error) {
 			return
 		}
 		done[line.name] = true
-		why := fmt.Sprintf("%s is set, and %s does not read it: it is of %s", line.name, program, strings.Join(line.readers, ", "))
+		why := fmt.Sprintf("%s is set, and %s does not read it: it is of %s", line.name, program, strings.Replace(strings.Join(line.readers, ", "), "shared", "several ranks", 1))
 		switch line.fate {
 		case "refused":
 			contradictions = append(contradictions, errors.New(why))

@@ -293,6 +293,29 @@ func TestTrainingArgumentsAsJSON(t *testing.T) {
 	}
 }
 
+// A pipeline of torchtitan cuts a rank's batch into micro-batches: by their size, and in
+// files of 2024 by their number, or into one a stage.
+func TestTorchtitanCutsBatches(t *testing.T) {
+	titan := func(batch, section, keys string) string {
+		return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 2048\n" + batch + " = 8\n[activation_checkpoint]\nmode = \"full\"\n[" + section + "]\npipeline_parallel_degree = 2\n" + keys
+	}
+	written := map[string]string{
+		"new.toml": titan("local_batch_size", "parallelism", ""), "sized.toml": titan("local_batch_size", "parallelism", "pipeline_parallel_microbatch_size = 2\n"),
+		"old.toml": titan("batch_size", "experimental", ""), "said.toml": titan("batch_size", "experimental", "pipeline_parallel_microbatches = 4\n"),
+		"odd.toml": titan("batch_size", "experimental", "pipeline_parallel_microbatches = 3\n"),
+	}
+	for file, want := range map[string][2]int64{"new.toml": {1, 8}, "sized.toml": {2, 4}, "old.toml": {4, 2}, "said.toml": {2, 4}, "odd.toml": {8, 0}} {
+		r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file "+file), published(written))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if got := [2]int64{dimension(r, workload.MicroBatch), r.Workload.Training.Accumulation}; got != want || (len(r.Workload.Open) > 0) != (file == "odd.toml") {
+			t.Errorf("%s: micro-batches %v, want %v; %v", file, got, want, r.Workload.Open)
+		}
+	}
+}
+
 // Groups of ranks that replicate each other, as each software declares them: of the
 // ranks that there are, how many share one copy, or the second copy of ZeRO++.
 func TestReplicatedGroups(t *testing.T) {

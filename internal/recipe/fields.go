@@ -35,7 +35,7 @@ func kinds() map[field]kind {
 			prefetch persistence most_live bucket_mb eval_batch eval_context eval_accumulation generated generations prompt_length completion_length checkpoint_every
 			layers hidden feed_forward heads key_value_heads head_size vocabulary vocabulary_multiple experts active_experts expert_feed_forward
 			shared_feed_forward fsdp_version recompute_layers layers_per_chunk chunks rollout_tensor_parallel rollout_length
-			max_positions query_rank latent_rank head_rope head_nope expert_tensor head_value mtp_layers micro_batch_group optimizer_instances encoder_layers decoder_layers vocabulary_extra wide_at_start wide_at_end amax_history steps_per_generation first_layers last_layers offload_least`,
+			max_positions query_rank latent_rank head_rope head_nope expert_tensor head_value mtp_layers micro_batch_group optimizer_instances encoder_layers decoder_layers vocabulary_extra wide_at_start wide_at_end amax_history steps_per_generation pipeline_microbatches pipeline_microbatch_size first_layers last_layers offload_least`,
 		aSwitch: `bf16 fp16 gathered_loss checkpointing use_reentrant peft dora packing compile optimizer_in_backward fused foreach reshard
 			fsdp_offload overlap activation_offload loss_only rollout rollout_sleep reference_precomputed distributed_optimizer
 			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast

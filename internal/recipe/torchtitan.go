@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -84,16 +85,49 @@ func (p *plan) titanPipeline(t *workload.Train) {
 	if p.workload.Mesh.PipelineParallel == 1 {
 		return
 	}
+	defer p.titanCuts(t)
 	switch name := strings.ToLower(p.text("pipeline_schedule")); name {
 	case "", "1f1b":
 		t.Schedule.Kind = workload.OneFOneB
 	case "gpipe":
 		t.Schedule.Kind = workload.GPipe
-	case "interleaved1f1b":
+	case "interleaved1f1b", "interleaved_1f1b":
 		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}
 		p.open(p.where("pipeline_schedule"), "how many pieces a stage has follows from the layers: two are counted")
 	default:
 		p.lowersPasses(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
 		t.Schedule.Kind = workload.OneFOneB
 	}
+}
+
+// titanCuts cuts the batch of a rank into the micro-batches of its pipeline: of
+// pipeline_parallel_microbatch_size sequences, which is 1 where nobody says it, and
+// until April 2025 into as many as pipeline_parallel_microbatches says, or as there are
+// stages (build_pipeline_schedule of torchtitan/distributed/pipeline.py at d0ed9b4239e7,
+// torchtitan/parallelisms/pipeline.py at 57387af0e0e6). Worked number: a batch of 8 is 8
+// micro-batches of 1, and over 4 stages of 2024 4 of 2.
+func (p *plan) titanCuts(t *workload.Train) {
+	batch, pieces := p.number("micro_batch"), p.number("pipeline_microbatches")
+	by := field("pipeline_microbatches")
+	newer := strings.HasPrefix(strings.TrimLeft(p.facts["pipeline_parallel"].key, "-"), "parallelism.")
+	switch {
+	case t.Accumulation > 1:
+		p.open(p.where("global_batch"), "batches that add up before a step, each through the whole pipeline, are not modelled")
+		return
+	case pieces > 0:
+	case !newer:
+		by, pieces = "pipeline_parallel", int64(p.workload.Mesh.PipelineParallel)*max(1, t.Schedule.Chunks)
+	default:
+		by, pieces = "micro_batch", batch/max(1, p.number("pipeline_microbatch_size"))
+		if p.said("pipeline_microbatch_size") {
+			by = "pipeline_microbatch_size"
+		}
+	}
+	if pieces < 1 || batch%pieces != 0 {
+		p.open(p.where(by), fmt.Sprintf("a batch of %d is not cut into %d equal micro-batches: torchtitan refuses that", batch, pieces))
+		return
+	}
+	t.Accumulation = pieces
+	p.inputs(workload.MicroBatch, batch/pieces)
+	p.derive("accumulation", pieces, fmt.Sprintf("%s: the micro-batches of %d that the pipeline cuts a batch of %d into", p.where(by), batch/pieces, batch))
 }
