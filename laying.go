@@ -41,10 +41,9 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay
 	if !known {
 		return only(free), nil
 	}
-	l := layer{ctx, tl, free, o}
-	runs, err := l.within(m.Total.Low(), limitsOf(tl, least))
+	runs, err := runsWithin(ctx, tl, free, o, m.Total.Low(), amountsLeft(tl, least))
 	if err == nil && len(runs) == 0 {
-		runs, err = l.within(m.Total.Low(), []int64{most - outsideLow(tl)})
+		runs, err = runsWithin(ctx, tl, free, o, m.Total.Low(), []int64{most - outsideLow(tl)})
 	}
 	if err != nil {
 		return laidOut{}, err
@@ -60,7 +59,7 @@ func lay(ctx context.Context, tl *timeline.Timeline, m estimate.Memory, o replay
 		}
 		return only(free), nil
 	}
-	if len(runs) == limits {
+	if len(runs) == amounts {
 		tl.Most = least
 	}
 	return layBeside(tl, runs), nil
@@ -80,27 +79,19 @@ func room(m estimate.Memory) (least, most int64, known bool) {
 	return least, most, known
 }
 
-// layer lays out one timeline.
-type layer struct {
-	ctx  context.Context
-	tl   *timeline.Timeline
-	free *replay.Run // without a limit
-	o    replay.Options
-}
-
-// within is the runs that end within limits on a card.
-func (l layer) within(card int64, limits []int64) ([]*replay.Run, error) {
+// runsWithin is the runs that end within amounts of bytes on a card of so many; free is
+// the run without a limit, which is that within an amount that it does not reach.
+func runsWithin(ctx context.Context, tl *timeline.Timeline, free *replay.Run, o replay.Options, card int64, left []int64) ([]*replay.Run, error) {
 	var ended []*replay.Run
-	for _, limit := range limits {
-		run := l.free
+	for _, amount := range left {
+		run := free
 		switch {
-		case limit <= 0:
+		case amount <= 0:
 			continue
-		case run.Peaks.Reserved.Bytes > limit:
-			o := l.o
-			o.Capacity, o.TotalMemory = limit, card
+		case run.Peaks.Reserved.Bytes > amount:
+			o.Capacity, o.TotalMemory = amount, card
 			var err error
-			if run, err = replay.Simulate(l.ctx, l.tl, o); err != nil {
+			if run, err = replay.Simulate(ctx, tl, o); err != nil {
 				return nil, err
 			}
 		}
@@ -111,23 +102,23 @@ func (l layer) within(card int64, limits []int64) ([]*replay.Run, error) {
 	return ended, nil
 }
 
-// limits is how many amounts are tried, from the least that a card leaves to the
-// allocator to the most.
-const limits = 4
+// amounts is how many are tried, from the least that a card leaves to the allocator to
+// the most.
+const amounts = 4
 
-// limitsOf is what a card can leave to the allocator; what it leaves at most alone
-// where nobody can say how much lies outside.
-func limitsOf(tl *timeline.Timeline, card int64) []int64 {
+// amountsLeft is the bytes that a card can leave to the allocator; what it leaves at
+// most alone where nobody can say how much lies outside.
+func amountsLeft(tl *timeline.Timeline, card int64) []int64 {
 	low := outsideLow(tl)
 	high, known := besideHigh(tl)
 	if !known {
 		return []int64{card - low}
 	}
-	list := make([]int64, limits)
-	for i := range list {
-		list[i] = card - high + (high-low)/(limits-1)*int64(i)
+	left := make([]int64, amounts)
+	for i := range left {
+		left[i] = card - high + (high-low)/(amounts-1)*int64(i)
 	}
-	return list
+	return left
 }
 
 // layBeside lays out the run that reserves least, and holds in each phase what the

@@ -97,21 +97,32 @@ func (r rankRow) predicted(t *testing.T, m *model.Model) rankSteps {
 	if r.every > 0 {
 		w.Training.Checkpointing = workload.Checkpointing{Kind: workload.EveryCheckpointing, Every: r.every}
 	}
+	return levelsOfSecondStep(t, m, w)
+}
+
+// levelsOfSecondStep is those of a predicted second step over its start, in bytes.
+func levelsOfSecondStep(t *testing.T, m *model.Model, w workload.Workload) rankSteps {
+	t.Helper()
 	phases := phasesOfSecondStep(t, m, w)
 	start, peak := overStart(phases)
 	end := func(id account.PhaseID) int64 { return phases[id].End.Requested.Low() - start }
 	return rankSteps{max(peak(account.PhaseForward), peak(account.PhaseLoss)), end(account.PhaseLoss), peak(account.PhaseBackward), end(account.PhaseBackward)}
 }
 
-// misses reports which of the levels is another than the recorded one: a CPU keeps
-// positions and a norm's part a moment longer.
-func (r rankRow) misses(got rankSteps) (at int, misses bool) {
-	for i, want := range r.levels {
-		if d := got[i] - want; d > 2048 || d < -2048 {
+// misses reports the first level that is further than so many bytes from the recorded one.
+func (recorded rankSteps) misses(got rankSteps, within int64) (at int, misses bool) {
+	for i, want := range recorded {
+		if d := got[i] - want; d > within || d < -within {
 			return i, true
 		}
 	}
 	return 0, false
+}
+
+// misses reports which of the levels is another than the recorded one: a CPU keeps
+// positions and a norm's part a moment longer.
+func (r rankRow) misses(got rankSteps) (at int, misses bool) {
+	return r.levels.misses(got, 2048)
 }
 
 // TestRecordedSegments: a layer is gathered by itself where several are computed

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"floodmark/account"
 	"floodmark/dtype"
 	"floodmark/model"
 	"floodmark/model/load"
@@ -74,22 +73,14 @@ func titanModels(t *testing.T) map[bool]*model.Model {
 // predicted is the second step of a recording.
 func (r tensorRow) predicted(t *testing.T, m *model.Model) rankSteps {
 	t.Helper()
-	phases := phasesOfSecondStep(t, m, r.workload)
-	start, peak := overStart(phases)
-	end := func(id account.PhaseID) int64 { return phases[id].End.Requested.Low() - start }
-	return rankSteps{max(peak(account.PhaseForward), peak(account.PhaseLoss)), end(account.PhaseLoss), peak(account.PhaseBackward), end(account.PhaseBackward)}
+	return levelsOfSecondStep(t, m, r.workload)
 }
 
 // misses reports a level that is another than the recorded one by more than the masks
 // and the numbers a row of a loss over parts of the vocabulary, which are not counted:
 // 512 bytes were seen.
 func (r tensorRow) misses(got rankSteps) (at int, misses bool) {
-	for i, want := range r.levels {
-		if d := got[i] - want; d > 1024 || d < -1024 {
-			return i, true
-		}
-	}
-	return 0, false
+	return r.levels.misses(got, 1024)
 }
 
 // TestRecordedTensorParallel compares a rank of torchtitan's Llama with what PyTorch
