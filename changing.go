@@ -24,7 +24,7 @@ const (
 )
 
 // hintSettings is what can be changed.
-const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, data_parallel=N or expert_parallel=N; of training micro_batch=N, checkpointing=KIND, optimizer=NAME, optimizer_implementation=HOW, precision=LAYOUT, lora_rank=N, base_format=FORMAT, zero_grad=none, accumulation=N; of evaluation logits_chunk=N, sharding=KIND or KIND@RANKS, offload=STATE, save_on=RANKS"
+const hintSettings = "write weights=FORMAT, cache_format=FORMAT, cache=KIND, attention=flash, recurrence=kernels, engine=NAME, max_length=N, context=N, generated=N, sequences=N, tensor_parallel=N, pipeline_parallel=N, context_parallel=N, data_parallel=N or expert_parallel=N; of training micro_batch=N, checkpointing=KIND, optimizer=NAME, optimizer_implementation=HOW, precision=LAYOUT, lora_rank=N, base_format=FORMAT, zero_grad=none, accumulation=N; of evaluation logits_chunk=N, sharding=KIND or KIND@RANKS, offload=STATE, save_on=RANKS"
 
 // set is the request with one thing changed, and all else as it is.
 func (r Request) set(field, value string) (Request, error) {
@@ -91,7 +91,7 @@ func (r Request) set(field, value string) (Request, error) {
 func (r Request) sized(field workload.Dimension, n int64) (Request, error) {
 	mesh := &r.Workload.Mesh
 	degrees := map[workload.Dimension]*int{TensorParallel: &mesh.TensorParallel, PipelineParallel: &mesh.PipelineParallel,
-		"data_parallel": &mesh.DataParallel, "expert_parallel": &mesh.ExpertParallel}
+		"context_parallel": &mesh.ContextParallel, "data_parallel": &mesh.DataParallel, "expert_parallel": &mesh.ExpertParallel}
 	if degree, ok := degrees[field]; ok {
 		if n < 1 || n > workload.MaxDegree {
 			return r, &SettingsError{fmt.Errorf("%s=%d: expected 1 to %d", field, n, workload.MaxDegree)}
@@ -122,7 +122,7 @@ func WhatIf(ctx context.Context, p *Prediction, setting string) (record.Change, 
 
 // changeable reports the key of a setting.
 func changeable(field string) bool {
-	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, maxLengthSetting, "data_parallel", "expert_parallel"}
+	own := []string{weightsSetting, cacheFormatSetting, cacheSetting, attentionSetting, recurrenceSetting, engineSetting, maxLengthSetting, "context_parallel", "data_parallel", "expert_parallel"}
 	d := workload.Dimension(field)
 	return slices.Contains(own, field) || slices.Contains(trainingSettings(), field) || slices.Contains(workload.Dimensions(), d) || slices.Contains(LayoutFields(), d) && d != GPUCount
 }
