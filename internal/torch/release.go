@@ -80,8 +80,9 @@ func (m *Machine) KeepsAllReduced() bool { return !m.release.before(2, 6) }
 // CopiesWhereReduced: fully_shard copies gradients together on the stream of the
 // reduction, where the copy goes when that is queued; later on the one that computes,
 // where it stays until the next
-// (https://github.com/pytorch/pytorch/blob/v2.4.0/torch/distributed/_composable/fsdp/_fsdp_collectives.py,
-// foreach_reduce; v2.9.0 has the latter).
+// (https://github.com/pytorch/pytorch/pull/129721, of 2024-06-27;
+// torch/distributed/_composable/fsdp/_fsdp_collectives.py of 2.3.0 and 2.4.0 has the
+// former, of 2.9.0 the latter).
 func (m *Machine) CopiesWhereReduced() bool { return m.release.before(2, 5) }
 
 // ReshardsRoot reports releases in which fully_shard(reshard_after_forward=True) frees
