@@ -1,8 +1,6 @@
 package megatron
 
 import (
-	"strings"
-
 	"floodmark/account"
 	"floodmark/bytesize"
 	"floodmark/dtype"
@@ -40,20 +38,9 @@ func (r *run) batch(c *chunk) (ids, mask torch.Tensor) {
 // maskBytes is the mask of attention of one micro-batch.
 func (s settings) maskBytes() int64 { return s.batch * (s.positions / s.context) * s.positions }
 
-// keepsBatches reports a release whose data iterator, which can run a step again,
-// has what get_batch moved to the device until the next step: it moves a batch within
-// the dictionary that the iterator saved. Releases before made another dictionary, and
-// since 0.19 the iterator saves a copy
-// (https://github.com/NVIDIA/Megatron-LM/blob/core_v0.18.0/pretrain_gpt.py and
-// megatron/core/rerun_state_machine.py, RerunDataIterator; commits 5e4fc931ba and
-// bf32f4415e). Only the first of the ranks that divide matrices reads batches.
-func keepsBatches(version string) bool {
-	return version == "0.18" || strings.HasPrefix(version, "0.18.")
-}
-
 // leave lets go of what a forward pass was given, or keeps it until the next step.
 func (r *run) leave(ids, mask torch.Tensor) {
-	if r.te.s.keepsBatches && r.te.s.tensor == 1 {
+	if r.te.s.release.keepsBatches() && r.te.s.tensor == 1 {
 		r.batches = append(r.batches, ids, mask)
 		return
 	}
@@ -64,7 +51,7 @@ func (r *run) leave(ids, mask torch.Tensor) {
 // stay: all are there when the last ones run.
 func (r *run) keepOthers() {
 	s := r.te.s
-	if others := s.micro - s.laid(); s.keepsBatches && s.tensor == 1 && others > 0 {
+	if others := s.micro - s.laid(); s.release.keepsBatches() && s.tensor == 1 && others > 0 {
 		if bytes, fits := bytesize.Mul(others, r.batchBytes()); fits && bytes > 0 {
 			r.batches = append(r.batches, r.te.m.Input(dtype.U8, bytes))
 		}
@@ -87,7 +74,7 @@ func (r *run) batchBytes() (bytes int64) {
 // somewhere bounds the batches that stay on one of the ranks that divide matrices.
 func (r *run) somewhere() {
 	s := r.te.s
-	if !s.keepsBatches || s.tensor == 1 || r.batchBytes() == 0 {
+	if !s.release.keepsBatches() || s.tensor == 1 || r.batchBytes() == 0 {
 		return
 	}
 	p := requested(inputFormula)

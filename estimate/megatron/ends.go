@@ -81,7 +81,7 @@ func (r *run) logits(x torch.Tensor) torch.Tensor {
 			if e.s.sequence {
 				product = g.Empty(f, rows, width)
 			}
-			e.weightGradient(g, 1, vocab, width)
+			e.weightGradient(g, 1, vocab, width, plainStands)
 			g.Give(0, product)
 		},
 	}, x, r.head)

@@ -118,7 +118,7 @@ func (e *te) normedProduct(x torch.Tensor, w *weight) []torch.Tensor {
 				defer g.Free(gathered)
 			}
 			e.sumBack(g, w, rows, total)
-			e.weightGradient(g, 1, w.out, w.in)
+			e.weightGradient(g, 1, w.out, w.in, linearStands)
 			if !e.s.frozen() {
 				g.Release(2)
 			}
@@ -192,7 +192,7 @@ func (e *te) multiply(x torch.Tensor, w *weight) torch.Tensor {
 			if e.gathers(w) {
 				product = g.Empty(f, rows, w.in)
 			}
-			e.weightGradient(g, 1, w.out, w.in)
+			e.weightGradient(g, 1, w.out, w.in, linearStands)
 			g.Give(0, product)
 			e.vectors(g, 2, w.bias)
 		},
@@ -209,14 +209,14 @@ func (e *te) tokens(rows int64, gathered bool) int64 {
 
 // weightGradient is the gradient of a matrix: added to its buffer by the product
 // itself, with a tensor of the same shape that all matrices of that shape share and
-// that stays (get_dummy_wgrad of transformer_engine/pytorch/module/base.py, which
-// mcore's own layers use too); else a tensor of
-// its own that is added and goes.
-func (e *te) weightGradient(g *torch.Gradients, input int, out, in int64) {
+// that stays since a release (get_dummy_wgrad of
+// transformer_engine/pytorch/module/base.py, which mcore's own layers use too); else a
+// tensor of its own that goes, and that is added where nothing else was.
+func (e *te) weightGradient(g *torch.Gradients, input int, out, in int64, since release) {
 	if !g.Needs(input) {
 		return
 	}
-	if !e.s.fusion {
+	if !e.s.fusion || e.s.release.before(since) {
 		g.Give(input, g.Empty(e.s.compute, out, in))
 		return
 	}

@@ -226,7 +226,7 @@ func (e *te) groupedProduct(x torch.Tensor, list []weight) torch.Tensor {
 		Backward: func(g *torch.Gradients) {
 			g.Give(0, g.Empty(f, rows, in))
 			for i := range list {
-				e.weightGradient(g, 1+i, out, in)
+				e.weightGradient(g, 1+i, out, in, groupedStands)
 			}
 		},
 	}, inputs...)

@@ -105,7 +105,7 @@ func (e *te) localLinear(x torch.Tensor, w *weight) torch.Tensor {
 			if e.gathers(w) {
 				product = g.Empty(f, rows, w.in)
 			}
-			e.weightGradient(g, 1, w.out, w.in)
+			e.weightGradient(g, 1, w.out, w.in, plainStands)
 			g.Give(0, product)
 			e.vectors(g, 2, w.bias)
 		},

@@ -115,7 +115,7 @@ func (a *lora) product(e *te, x, w torch.Tensor, local, joined bool) torch.Tenso
 				e.gather(total * in)
 				given = g.Empty(f, rows, in)
 			}
-			e.weightGradient(g, 1, out, in)
+			e.weightGradient(g, 1, out, in, plainStands)
 			if g.Needs(0) {
 				g.Give(0, given)
 			}

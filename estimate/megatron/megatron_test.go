@@ -44,6 +44,11 @@ func laid(a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) 
 }
 
 func laidOn(arch string, a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) {
+	return laidBy("", arch, a, text)
+}
+
+// laidBy is by a release of Megatron-LM.
+func laidBy(version, arch string, a megatronmodel.Arguments, text string) ([]*timeline.Timeline, error) {
 	m, err := megatronmodel.New("test", a)
 	if err != nil {
 		return nil, err
@@ -52,6 +57,7 @@ func laidOn(arch string, a megatronmodel.Arguments, text string) ([]*timeline.Ti
 	if err != nil {
 		return nil, err
 	}
+	f.Workload.Engine.Version = version
 	return stagesOn(arch, m, &f.Workload)
 }
 

@@ -53,8 +53,12 @@ func (e *te) normLinearIn8(x torch.Tensor, w *weight) torch.Tensor {
 			e.overlapped()
 			e.gemm()
 			y := c.Empty(f, total, w.out)
-			normed.tensors = len(t.toAdd())
-			c.Save(t.toAdd()...)
+			keep := t.toAdd()
+			if e.s.release.before(linearStands) {
+				keep = t.both()
+			}
+			normed.tensors = len(keep)
+			c.Save(keep...)
 			c.Save(weights...)
 			return []torch.Tensor{y}
 		},
@@ -63,7 +67,7 @@ func (e *te) normLinearIn8(x torch.Tensor, w *weight) torch.Tensor {
 			in := e.gatherIn8(g, q, gathers && !e.s.Userbuffers, total, w.in)
 			e.sumBack(g, w, rows, total)
 			in = append(in, e.transposed(g, q, gathers, total, w.in)...)
-			e.weightGradient(g, 1, w.out, w.in)
+			e.weightGradient(g, 1, w.out, w.in, linearStands)
 			normed.release(g)
 			if gathers {
 				free(g, append(in, slope.both()...))
@@ -145,7 +149,7 @@ func (e *te) linearIn8(x torch.Tensor, w *weight) torch.Tensor {
 			in = append(in, e.gatherIn8(g, q, gathers, total, w.in)...)
 			product := e.sumBack(g, w, rows, total)
 			in = append(in, e.transposed(g, q, gathers, total, w.in)...)
-			e.weightGradient(g, 1, w.out, w.in)
+			e.weightGradient(g, 1, w.out, w.in, linearStands)
 			free(g, in)
 			if e.s.sequence {
 				free(g, slope.both())
@@ -223,7 +227,7 @@ func (e *te) groupedIn8(x torch.Tensor, list []weight) torch.Tensor {
 			q.cast(g, ofRows, rows, out, true, true)
 			g.Give(0, g.Empty(f, rows, in))
 			for i := range list {
-				e.weightGradient(g, 1+i, out, in)
+				e.weightGradient(g, 1+i, out, in, groupedStands)
 			}
 		},
 	}, inputs...)

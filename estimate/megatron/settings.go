@@ -12,6 +12,7 @@ import (
 // they leave out.
 type settings struct {
 	workload.Megatron
+	release                   release
 	tensor, pipeline, context int64
 	// data is the ranks that hold the same parameters of a layer and divide their
 	// optimizer states, expertData those of the same experts: of one instance of the
@@ -32,7 +33,7 @@ type settings struct {
 	compute                             dtype.Format
 	gradients, master, moment1, moment2 dtype.Format
 
-	hiddenDropout, attentionDropout, fusion, loaderMask, keepsBatches bool
+	hiddenDropout, attentionDropout, fusion, loaderMask bool
 
 	lora *workload.Tuning // what is trained beside a frozen model; nil where the model is
 }
@@ -94,7 +95,7 @@ func settingsOf(in estimate.Input) settings {
 		s.compute = p
 	}
 	s.hiddenDropout, s.attentionDropout = yes(s.HiddenDropout), yes(s.AttentionDropout)
-	s.keepsBatches = keepsBatches(w.Engine.Version)
+	s.release = releaseOf(w.Engine.Version)
 	s.fusion, s.loaderMask = yes(s.AccumulationFusion), yes(s.LoaderMask)
 	s.lora = train.Tuning
 	return s
