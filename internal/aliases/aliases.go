@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -17,8 +18,9 @@ const Most = 100_000
 const mostColons = 10_000
 
 // Check is an error for a text whose aliases, written out, are more than [Most]
-// values, and for one with more keys than anybody writes. A text that is no YAML is for
-// its decoder to refuse.
+// values, for one with more keys than anybody writes, and for one whose tags make other
+// values than plain ones (!!binary, !!python/object), which safe readers refuse. A text
+// that is no YAML is for its decoder to refuse.
 func Check(text []byte) error {
 	if n := bytes.Count(text, []byte{':'}); n > mostColons {
 		return fmt.Errorf("it has %d colons, and so perhaps as many keys, more than the %d that are read", n, mostColons)
@@ -32,6 +34,9 @@ func Check(text []byte) error {
 	for _, document := range file.Docs {
 		values = plus(values, c.values(document.Body))
 	}
+	if c.tag != "" {
+		return fmt.Errorf("its tag %.40s makes another kind of value, which is not read", c.tag)
+	}
 	if c.used && values > Most {
 		return fmt.Errorf("its aliases stand for more than %d values", Most)
 	}
@@ -41,7 +46,8 @@ func Check(text []byte) error {
 // counter counts values; anchors has how many each anchor stands for.
 type counter struct {
 	anchors map[string]int64
-	used    bool // there was an alias
+	used    bool   // there was an alias
+	tag     string // the first that is no plain value's
 }
 
 func (c *counter) values(node ast.Node) int64 {
@@ -59,6 +65,9 @@ func (c *counter) values(node ast.Node) int64 {
 		}
 		return plus(1, c.anchors[n.Value.GetToken().Value])
 	case *ast.TagNode:
+		if tag := n.Start.Value; c.tag == "" && !strings.Contains(" !!str !!int !!float !!bool !!null !!seq !!map ", " "+tag+" ") {
+			c.tag = tag
+		}
 		return c.values(n.Value)
 	case *ast.SequenceNode:
 		many := int64(1)

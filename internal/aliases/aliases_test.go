@@ -26,8 +26,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: not refused", name)
 		}
 	}
+	for _, tag := range []string{"!!binary", "!!python/object:a.b", "!!python/tuple", "!include"} {
+		if err := Check([]byte("a: [1, " + tag + " x]\n")); err == nil || !strings.Contains(err.Error(), tag) {
+			t.Errorf("%s: %v", tag, err)
+		}
+	}
 	for name, text := range map[string]string{
 		"a common part, merged": "x-common: &common {image: vllm/vllm-openai, shm_size: 16gb}\nservices:\n  a: {<<: *common}\n  b: {<<: *common}\n",
+		"plain tags":            "a: !!float 3\nb: !!str 4\nc: !!seq [!!int 1]\n",
 		"no alias, many values": "a: [" + strings.Repeat("x, ", 2*Most) + "x]\n",
 		"no YAML":               "a: [",
 		"an unknown anchor":     "a: *b\n",

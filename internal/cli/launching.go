@@ -50,6 +50,8 @@ type asked struct {
 func ask(cmd *cobra.Command, arg string, configs []string) (*asked, error) {
 	_, words, launched := behindDash(cmd, cmd.Flags().Args())
 	switch {
+	case launched && len(configs) > 0:
+		return nil, &usageError{err: fmt.Errorf("--config %s stands beside a command, which names its own files", configs[0]), hint: "name the file in the command, or leave the command out"}
 	case launched && recipe.Starts(words):
 		r, err := recipe.Parse(words, configuration)
 		return askedOf(r, err, arg)

@@ -177,7 +177,7 @@ func (c *command) torchrun(words []string) error {
 				return err
 			}
 		case "nnodes":
-			if err := c.count("nodes", "--nnodes", strings.Split(value, ":")[0]); err != nil {
+			if err := c.nodes(value); err != nil {
 				return err
 			}
 		case "m", "module":
@@ -200,6 +200,20 @@ func (c *command) launch(one bool, words []string) error {
 	return c.script(words)
 }
 
+// nodes sets the machines of torchrun: their number, or the least and the most, of which
+// the least is counted (torch/distributed/run.py, parse_min_max_nnodes).
+func (c *command) nodes(value string) error {
+	least, most, elastic := strings.Cut(value, ":")
+	if err := c.count("nodes", "--nnodes", least); err != nil || !elastic {
+		return err
+	}
+	if n, err := strconv.ParseInt(most, 10, 64); err != nil || n < c.plan.number("nodes") || n > workload.MaxDegree {
+		return &Error{Msg: fmt.Sprintf("--nnodes is %.80q, expected MIN:MAX with a least that is no more than the most", value), Hint: hintRefused}
+	}
+	c.plan.warn("elastic", "--nnodes "+value+" lets the number of machines change: the least is counted")
+	return nil
+}
+
 // count sets a count of a launcher; auto and gpu are all devices of the machine.
 func (c *command) count(f field, written, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
@@ -213,7 +227,7 @@ func (c *command) count(f field, written, value string) error {
 	case strings.Contains(value, "$"):
 		return &Error{Msg: fmt.Sprintf("%s is %.80q, a variable of the shell that nobody set", written, value), Hint: "write the number in its place"}
 	case err != nil || n < 1 || n > workload.MaxDegree:
-		return &Error{Msg: fmt.Sprintf("%s is %.80q, expected a whole number", written, value)}
+		return &Error{Msg: fmt.Sprintf("%s is %.80q, expected a whole number of 1 or more", written, value), Hint: hintRefused}
 	}
 	c.plan.set(f, setting{value: n, written: written, strength: inCommand})
 	return c.plan.err
@@ -312,7 +326,7 @@ func (c *command) tune(words []string) error {
 				return err
 			}
 		case "nnodes":
-			if err := c.count("nodes", "--nnodes", strings.Split(value, ":")[0]); err != nil {
+			if err := c.nodes(value); err != nil {
 				return err
 			}
 		}

@@ -22,6 +22,7 @@ type setting struct {
 	value    any    // nil, bool, int64, float64, string, []any
 	file     string // empty for a command
 	written  string // of a command: the flag as it was written
+	of       string // the software that it is of, as it calls itself
 	strength strength
 }
 

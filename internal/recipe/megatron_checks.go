@@ -22,39 +22,21 @@ func (p *plan) megatronRefuses() {
 	for _, rules := range [][]megatronRule{p.megatronCounts(), p.megatronRanks(), p.megatronChoices(), p.megatronLayers()} {
 		for _, r := range rules {
 			if r.broken {
-				p.refuses("Megatron-LM", r.field, r.expected)
+				p.refuses(r.field, r.expected)
 				return
 			}
 		}
 	}
 }
 
-// refuses keeps what a software refuses as the error of the plan.
-func (p *plan) refuses(software string, f field, expected string) {
-	if p.err != nil {
-		return
-	}
-	value, where := "not said", string(f)
-	if said := p.facts[f]; p.said(f) {
-		value, where = shown(said.value), said.where
-	}
-	p.err = &Error{Msg: fmt.Sprintf("%s is %s, and %s expects %s", where, value, software, expected)}
-}
-
-// megatronCounts are counts that are 1 or more where they are said.
+// megatronCounts are counts that bound each other.
 func (p *plan) megatronCounts() []megatronRule {
-	var rules []megatronRule
-	for f := range strings.FieldsSeq(`processes processes_per_node nodes tensor_parallel pipeline_parallel context_parallel expert_parallel expert_tensor
-		micro_batch global_batch layers hidden heads head_size feed_forward key_value_heads vocabulary vocabulary_multiple context
-		layers_per_chunk chunks recompute_layers optimizer_instances reduce_bucket expert_feed_forward shared_feed_forward active_experts micro_batch_group first_layers last_layers`) {
-		rules = append(rules, megatronRule{p.said(field(f)) && p.number(field(f)) <= 0, field(f), "1 or more"})
-	}
 	capacity := p.share("capacity")
-	return append(rules,
-		megatronRule{p.number("experts") > workload.MostExperts, "experts", fmt.Sprintf("%d or fewer", workload.MostExperts)},
-		megatronRule{p.said("experts") && p.number("active_experts") > p.number("experts"), "active_experts", fmt.Sprintf("no more than the %d experts", p.number("experts"))},
-		megatronRule{p.said("capacity") && !(capacity <= 1e6 && capacity >= -1e6), "capacity", "a factor"},
-	)
+	return []megatronRule{
+		{p.number("experts") > workload.MostExperts, "experts", fmt.Sprintf("%d or fewer", workload.MostExperts)},
+		{p.said("experts") && p.number("active_experts") > p.number("experts"), "active_experts", fmt.Sprintf("no more than the %d experts", p.number("experts"))},
+		{p.said("capacity") && !(capacity <= 1e6 && capacity >= -1e6), "capacity", "a factor"},
+	}
 }
 
 // atLeastOne is a count that is 1 where nobody says it.
@@ -80,17 +62,13 @@ func (p *plan) megatronRanks() []megatronRule {
 		byExpert = n
 	}
 	world, groups := p.world(), p.number("key_value_heads")
-	said := field("processes_per_node")
-	if p.said("processes") {
-		said = "processes"
-	}
+	said := p.processes()
 	ranks := int64(0)
 	if !remains(world, tensor, stages, context) {
 		ranks = world / tensor / stages / context
 	}
-	rampsUp := slices.ContainsFunc(p.workload.Open, func(text string) bool { return strings.HasSuffix(text, "the batch grows") })
 	return []megatronRule{
-		{remains(world, tensor, stages, context), said, fmt.Sprintf("a multiple of the %d × %d × %d ranks of tensor, pipeline and context parallelism", tensor, stages, context)},
+		{remains(world, tensor, stages, context), said, ranksOf(tensor, stages, context)},
 		{remains(world, byExpert, experts, stages), said, fmt.Sprintf("a multiple of the %d × %d × %d ranks of experts, of their tensors and of stages", experts, byExpert, stages)},
 		{remains(p.number("heads"), tensor), "heads", fmt.Sprintf("a multiple of the tensor parallelism of %d", tensor)},
 		{p.yes("gqa") && groups > 0 && groups%tensor != 0 && tensor%groups != 0, "key_value_heads", fmt.Sprintf("a multiple or a divisor of the tensor parallelism of %d", tensor)},
@@ -99,7 +77,7 @@ func (p *plan) megatronRanks() []megatronRule {
 		{experts > 1 && p.number("experts") <= 0, "expert_parallel", "--num-experts beside it"},
 		{experts > 1 && remains(p.number("experts"), experts), "experts", fmt.Sprintf("a multiple of the expert parallelism of %d", experts)},
 		{p.number("experts") > 0 && tensor > 1 && !p.yes("sequence_parallel"), "sequence_parallel", "it beside experts and tensor parallelism"},
-		{!rampsUp && ranks > 0 && p.number("micro_batch") > 0 && remains(p.number("global_batch"), p.number("micro_batch"), ranks), "global_batch",
+		{!p.grows() && ranks > 0 && p.number("micro_batch") > 0 && remains(p.number("global_batch"), p.number("micro_batch"), ranks), "global_batch",
 			fmt.Sprintf("a multiple of %d, the micro-batch, × %d data-parallel ranks", p.number("micro_batch"), ranks)},
 	}
 }
@@ -112,22 +90,8 @@ func (p *plan) megatronChoices() []megatronRule {
 		granularity = "selective"
 	}
 	selective := granularity == "selective"
-	amongOthers := func(f field, words string) megatronRule {
-		return megatronRule{p.said(f) && !slices.Contains(strings.Fields(words), p.text(f)), f, strings.Join(strings.Fields(words), ", ")}
-	}
 	return []megatronRule{
 		{p.yes("fp16") && p.yes("bf16"), "fp16", "one of --fp16 and --bf16"},
-		amongOthers("granularity", "full selective"),
-		amongOthers("recompute_method", "uniform block"),
-		amongOthers("normalization", "LayerNorm RMSNorm"),
-		amongOthers("fp8", "e4m3 hybrid"),
-		amongOthers("fp8_recipe", "delayed tensorwise mxfp8 blockwise custom"),
-		amongOthers("router_format", "fp32 fp64"),
-		amongOthers("main_grads", "fp32 bf16"),
-		amongOthers("main_params", "fp32 fp16"),
-		amongOthers("first_moment", "fp32 fp16 bf16 fp8"),
-		amongOthers("second_moment", "fp32 fp16 bf16 fp8"),
-		amongOthers("positions", "learned_absolute rope yarn mrope relative none"),
 		{granularity == "full" && method == "", "recompute_method", "uniform or block where the granularity is full"},
 		{granularity == "full" && !p.said("recompute_layers"), "recompute_layers", "layers where the granularity is full"},
 		{selective && method != "", "recompute_method", "none where the granularity is selective"},

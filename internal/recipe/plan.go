@@ -24,6 +24,7 @@ type fact struct {
 	value     any
 	where     string
 	file, key string // that said it
+	of        string // the software whose setting it is
 	rule      bool   // nobody did, and a rule of the software holds
 	strength  strength
 }
@@ -43,6 +44,7 @@ type plan struct {
 	recipe    Recipe
 	workload  workload.Workload
 	facts     map[field]fact
+	keys      map[string]setting // as they were said last
 	kinds     map[field]kind
 	tables    map[string]*table // that were read
 	order     []field
@@ -52,7 +54,7 @@ type plan struct {
 }
 
 func newPlan(files Files) *plan {
-	return &plan{files: files, facts: map[field]fact{}, kinds: kinds(), tables: map[string]*table{}}
+	return &plan{files: files, facts: map[field]fact{}, keys: map[string]setting{}, kinds: kinds(), tables: map[string]*table{}}
 }
 
 // reads notes whose configuration is read. What shards or launches trains nothing.
@@ -72,11 +74,11 @@ func (p *plan) set(f field, s setting) {
 	}
 	v, err := p.valueOf(f, s.value)
 	if err != nil {
-		p.keep(wrongValue(s, err))
+		p.keep(wrongValue(s, err, ""))
 		return
 	}
 	before, said := p.facts[f]
-	now := fact{value: v, where: s.where(), file: s.file, key: s.key, strength: s.strength}
+	now := fact{value: v, where: s.where(), file: s.file, key: s.key, of: s.of, strength: s.strength}
 	if s.file == "" {
 		now.key = s.written
 	}
@@ -85,6 +87,8 @@ func (p *plan) set(f field, s setting) {
 		p.order = append(p.order, f)
 	case same(before.value, v):
 		return
+	case before.strength == now.strength && before.repeats(now):
+		p.again(s.written, before.value, v)
 	case before.strength == now.strength:
 		text := fmt.Sprintf("%s is %v in %s, and %v in %s", f, shown(before.value), before.where, shown(v), now.where)
 		p.warn("configurations_contradict", text+": the software refuses that, or takes one of them")
@@ -99,6 +103,16 @@ func (p *plan) set(f field, s setting) {
 	p.facts[f] = now
 }
 
+// repeats reports the same flag once more, of which parsers take the last.
+func (f fact) repeats(again fact) bool {
+	return f.file == "" && again.file == "" && f.key == again.key
+}
+
+// again says that a flag is given twice.
+func (p *plan) again(written string, before, last any) {
+	p.warn("given_twice", fmt.Sprintf("%s is given twice, %s and then %s: the last counts", written, shown(before), shown(last)))
+}
+
 // keep notes an error, of which the first counts; nil is none.
 func (p *plan) keep(err error) {
 	if p.err == nil {
@@ -108,7 +122,7 @@ func (p *plan) keep(err error) {
 
 // wrong notes that a setting has a value of another kind than is expected.
 func (p *plan) wrong(s setting, expected string) {
-	p.keep(wrongValue(s, fmt.Errorf("is %s, expected %s", shown(s.value), expected)))
+	p.keep(wrongValue(s, fmt.Errorf("is %s, expected %s", shown(s.value), expected), ""))
 }
 
 // textIn is a setting that is a text, empty where it says nothing: null, false, or a
@@ -129,7 +143,7 @@ func (p *plan) on(s setting) bool {
 	}
 	v, err := switchOf(s.value)
 	if err != nil {
-		p.keep(wrongValue(s, err))
+		p.keep(wrongValue(s, err, ""))
 		return false
 	}
 	return v.(bool)
@@ -147,11 +161,11 @@ func (p *plan) word(s setting, words ...string) string {
 }
 
 // wrongValue is an error about one value, of its file or of the command.
-func wrongValue(s setting, err error) error {
+func wrongValue(s setting, err error, hint string) error {
 	if s.file != "" {
-		return source.InField(s.file, s.key, "%v", err)
+		return source.InField(s.file, s.key, "%v", err).WithHint("%s", hint)
 	}
-	return &Error{Msg: s.written + " " + err.Error()}
+	return &Error{Msg: s.written + " " + err.Error(), Hint: hint}
 }
 
 // same compares two values as softwares do: words whatever their case.

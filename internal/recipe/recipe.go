@@ -69,10 +69,21 @@ const (
 // beside it those of its launcher and of its sharding.
 func Read(names []string, files Files) (*Recipe, error) {
 	p := newPlan(files)
+	of := map[string]string{} // kinds of files, of which there is one each
 	for _, name := range names {
-		if err := p.file(name, inFile); err != nil {
+		software, err := p.file(name)
+		if err != nil {
 			return nil, err
 		}
+		kind := software
+		if software != "accelerate" && software != "deepspeed" {
+			kind = "what trains"
+		}
+		if first := of[kind]; first != "" {
+			return nil, source.InField(name, "", "is a configuration of %s beside %s, and a training has one of its kind", software, first).
+				WithHint("give one of them, and beside it those of the launcher (accelerate) and of the shards (DeepSpeed)")
+		}
+		of[kind] = name
 	}
 	p.alone()
 	return p.finish()
@@ -85,18 +96,18 @@ func Is(name string, text []byte) bool {
 	return err == nil && recognise(tree) != ""
 }
 
-// file reads one configuration file into the plan.
-func (p *plan) file(name string, s strength) error {
+// file reads one configuration file into the plan, and says whose it is.
+func (p *plan) file(name string) (string, error) {
 	tree, err := p.read(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	software := recognise(tree)
 	if software == "" {
-		return source.InField(name, "", "is no configuration that is known here").
+		return "", source.InField(name, "", "is no configuration that is known here").
 			WithHint("known are those of %s, told by their keys", strings.Join(softwareNames(), ", "))
 	}
-	return p.tree(software, name, tree, s)
+	return software, p.tree(software, name, tree, inFile)
 }
 
 // as reads a file that is known to be a software's, because a command says so.
@@ -154,6 +165,10 @@ func (p *plan) finish() (*Recipe, error) {
 		return nil, &Error{Msg: "nothing says what is trained and how: " + hintSoftware, Hint: hintCommand}
 	}
 	p.trains()
+	p.contradicts()
+	if p.err != nil {
+		return nil, p.err
+	}
 	p.resolve()
 	if p.err != nil {
 		return nil, p.err

@@ -77,13 +77,26 @@ func (p *plan) lays() {
 		}
 		return
 	case world%within != 0:
-		p.open("layout", fmt.Sprintf("%d processes are not a multiple of the %d that tensor, pipeline and context parallelism take", world, within))
+		p.refuses(p.processes(), ranksOf(int64(m.TensorParallel), int64(m.PipelineParallel), int64(m.ContextParallel)))
 		m.DataParallel = 1
 	default:
 		m.DataParallel = int(min(world/within, workload.MaxDegree))
 	}
 	p.recipe.Devices = int(min(world, workload.MaxDegree))
 	p.batches(int64(m.DataParallel))
+}
+
+// processes is the field that says how many processes train.
+func (p *plan) processes() field {
+	if p.said("processes") {
+		return "processes"
+	}
+	return "processes_per_node"
+}
+
+// ranksOf is what the number of processes is a multiple of.
+func ranksOf(tensor, stages, context int64) string {
+	return fmt.Sprintf("a multiple of the %d × %d × %d ranks of tensor, pipeline and context parallelism", tensor, stages, context)
 }
 
 // batches settles micro-batch, accumulation and the batch of all ranks, of which
@@ -93,7 +106,7 @@ func (p *plan) batches(ranks int64) {
 	global, micro := p.number("global_batch"), p.number("micro_batch")
 	t := p.workload.Training
 	switch {
-	case global <= 0 || t == nil:
+	case global <= 0 || t == nil || p.grows():
 	case micro > 0 && t.Accumulation == 0 && global%(micro*ranks) == 0:
 		t.Accumulation = global / (micro * ranks)
 		p.derive("accumulation", t.Accumulation, fmt.Sprintf("%d ÷ (%d × %d ranks), of %s", global, micro, ranks, p.where("global_batch")))
@@ -101,9 +114,19 @@ func (p *plan) batches(ranks int64) {
 		micro = global / (max(1, t.Accumulation) * ranks)
 		p.otherwise("micro_batch", micro, fmt.Sprintf("%d ÷ (%d × %d ranks), of %s", global, max(1, t.Accumulation), ranks, p.where("global_batch")))
 		p.inputs(workload.MicroBatch, micro)
-	case micro > 0 && t.Accumulation > 0 && global != micro*t.Accumulation*ranks:
-		p.open(p.where("global_batch"), fmt.Sprintf("a batch of %d is not %d × %d × %d ranks: the software refuses that", global, micro, t.Accumulation, ranks))
+	case micro <= 0:
+		p.refuses("global_batch", fmt.Sprintf("a multiple of %d × %d ranks, of the accumulation", max(1, t.Accumulation), ranks))
+	case t.Accumulation == 0:
+		p.refuses("global_batch", fmt.Sprintf("a multiple of %d × %d ranks, of the micro-batch", micro, ranks))
+	case global != micro*t.Accumulation*ranks:
+		p.refuses("global_batch", fmt.Sprintf("%d: a micro-batch of %d × accumulation of %d × %d ranks", micro*t.Accumulation*ranks, micro, t.Accumulation, ranks))
 	}
+}
+
+// grows reports a batch that grows while it trains, of which the last is said.
+func (p *plan) grows() bool {
+	s, said := p.keys["rampup_batch_size"]
+	return said && !empty(s.value)
 }
 
 // inputs sets one dimension of the inputs.
@@ -159,7 +182,7 @@ func (p *plan) groups(s *workload.Sharding) {
 		return // nobody said how many ranks there are
 	case replicas > 0 && (shards < 1 || shards*replicas == ranks) && ranks%replicas == 0:
 	default:
-		p.open(p.where(by), fmt.Sprintf("%d data-parallel ranks are not %d replicas of %d parts: the software refuses that", ranks, replicas, max(1, shards)))
+		p.refuses(by, fmt.Sprintf("replicas × parts that are the %d data-parallel ranks, not %d × %d", ranks, replicas, max(1, shards)))
 		return
 	}
 	switch group := ranks / replicas; {
@@ -182,11 +205,8 @@ func (p *plan) zero() *workload.Sharding {
 	switch {
 	case !p.said("zero_stage") || stage == 0:
 		s.Kind = workload.DDP
-	case stage > 3:
-		p.open(p.where("zero_stage"), fmt.Sprintf("ZeRO has no stage %d", stage))
-		s.Kind = workload.ZeRO3
 	default:
-		s.Kind = []workload.ShardingKind{workload.ZeRO1, workload.ZeRO2, workload.ZeRO3}[stage-1]
+		s.Kind = []workload.ShardingKind{workload.ZeRO1, workload.ZeRO2, workload.ZeRO3}[min(stage, 3)-1]
 	}
 	if p.said("overlap") {
 		on := p.yes("overlap")
@@ -222,7 +242,7 @@ func (p *plan) second(s *workload.Sharding) {
 	case s.Group > 0:
 		p.open(p.where("secondary_group"), "a second copy beside groups that replicate each other (mics_shard_size) is not modelled")
 	case ranks > n && ranks%n != 0:
-		p.open(p.where("secondary_group"), fmt.Sprintf("%d ranks are not groups of %d: DeepSpeed refuses that", ranks, n))
+		p.refuses("secondary_group", fmt.Sprintf("a divisor of the %d ranks", ranks))
 	default:
 		s.Secondary = n
 	}
@@ -264,7 +284,7 @@ func (p *plan) format(f field) dtype.Format {
 	switch text {
 	case "":
 		if said := p.facts[f]; p.said(f) && p.err == nil {
-			p.err = wrongValue(setting{file: said.file, key: said.key, written: said.key}, errors.New("is empty, expected a format such as bf16 or fp32"))
+			p.err = wrongValue(setting{file: said.file, key: said.key, written: said.key}, errors.New("is empty, expected a format such as bf16 or fp32"), "")
 		}
 		return dtype.Unknown
 	case "auto":

@@ -25,7 +25,10 @@ func tableText(name string) (string, error) {
 // names.
 type table struct {
 	software string
+	name     string // as it calls itself
 	rows     []row
+	takes    map[string]string // ranges of keys
+	refusals []refusal
 }
 
 // row is one key, or the start of several where it ends in a star.
@@ -39,7 +42,8 @@ type row struct {
 
 // tableOf reads a table: lines of "read KEY FIELD", of "open KEY[~VALUE,…] WHY", of
 // "less …" and "lean …" likewise, and of "plain KEY…" for keys that bear on no size on a
-// device. With an open key a rank may have more than is counted; with one of less also
+// device; "name …" is what the software calls itself, and what it refuses is in lines of
+// takes and refuse (refusal.go). With an open key a rank may have more than is counted; with one of less also
 // less of anything, with one of lean also less of what passes (activations,
 // temporaries). What stands behind # is a note. A star is for keys that a software makes
 // up itself, and for what is open: a plain section.* would pass over whatever is misspelt
@@ -49,7 +53,7 @@ func tableOf(software string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{software: software}
+	t := &table{software: software, takes: map[string]string{}}
 	for line := range strings.Lines(text) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch rest = strings.TrimSpace(rest); verb {
@@ -61,6 +65,16 @@ func tableOf(software string) (*table, error) {
 			key, why, _ := strings.Cut(rest, " ")
 			key, neutral, _ := strings.Cut(key, "~")
 			t.rows = append(t.rows, row{key: key, open: strings.TrimSpace(why), verb: verb, neutral: strings.Split(neutral, ",")})
+		case "name":
+			t.name = rest
+		case "takes":
+			keys := strings.Fields(rest)
+			for _, key := range keys[1:] {
+				t.takes[key] = keys[0]
+			}
+		case "refuse":
+			conditions, expected, _ := strings.Cut(rest, " : ")
+			t.refusals = append(t.refusals, refusal{strings.Fields(conditions), expected})
 		case "plain":
 			for _, key := range strings.Fields(rest) {
 				t.rows = append(t.rows, row{key: key})
@@ -103,6 +117,10 @@ func (t *table) find(key string) *row {
 // apply does what a setting says, by the software's table. A key that no row knows
 // leaves the verdict open.
 func (p *plan) apply(t *table, s setting) error {
+	if s.of = t.name; p.takes(s, t.takes[s.key]) {
+		return p.err
+	}
+	p.keys[s.key] = s
 	if p.special(t.software, s) {
 		return p.err
 	}

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,6 +215,10 @@ func splitList(text string) []string {
 	return append(words, text[from:])
 }
 
+// tomlNumber is how TOML 1.0 writes numbers: without zeros in front, and with a digit on
+// both sides of each underscore and dot.
+var tomlNumber = regexp.MustCompile(`^([+-]?(0|[1-9](_?[0-9])*)(\.[0-9](_?[0-9])*)?([eE][+-]?[0-9](_?[0-9])*)?|[+-]?(inf|nan)|0x[0-9A-Fa-f](_?[0-9A-Fa-f])*|0o[0-7](_?[0-7])*|0b[01](_?[01])*)$`)
+
 // value reads one text, number, true or false.
 func (r *tomlReader) value(text string) (any, error) {
 	switch {
@@ -229,6 +234,9 @@ func (r *tomlReader) value(text string) (any, error) {
 			return nil, r.wrong("%.60q is no text", text)
 		}
 		return s, nil
+	}
+	if !tomlNumber.MatchString(text) {
+		return nil, r.wrong("%.60q is no value that is read", text)
 	}
 	plain := strings.ReplaceAll(text, "_", "")
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil {

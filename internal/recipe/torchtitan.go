@@ -124,7 +124,7 @@ func (p *plan) titanCuts(t *workload.Train) {
 		}
 	}
 	if pieces < 1 || batch%pieces != 0 {
-		p.open(p.where(by), fmt.Sprintf("a batch of %d is not cut into %d equal micro-batches: torchtitan refuses that", batch, pieces))
+		p.refuses(by, fmt.Sprintf("a batch of %d that is cut into equal micro-batches, not into %d", batch, pieces))
 		return
 	}
 	t.Accumulation = pieces

@@ -124,7 +124,7 @@ func (p *plan) optimizes(t *workload.Train, name, implementation string) {
 func (p *plan) mixed() (f dtype.Format, why string) {
 	switch {
 	case p.yes("bf16") && p.yes("fp16"):
-		p.refuses(p.software, "fp16", "one of fp16 and bf16")
+		p.refuses("fp16", "one of fp16 and bf16")
 	case p.yes("bf16"):
 		return dtype.BF16, p.where("bf16")
 	case p.yes("fp16"):
