@@ -138,6 +138,7 @@ type Experts struct {
 	SharedWidth int // intermediate size of all shared experts together
 	SharedGate  bool
 	RouterBias  bool
+	Clamped     bool // gate and up are clamped
 	// Alternating says that gate and up alternate in one projection, that both are
 	// clamped, and that shares are a softmax over the chosen experts alone.
 	Alternating bool

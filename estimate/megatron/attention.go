@@ -1,6 +1,8 @@
 package megatron
 
 import (
+	"slices"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/workload"
@@ -11,26 +13,26 @@ type heads struct {
 	query, kv        int64
 	keyDim, valueDim int64
 	rotary           bool
-	causal           bool
+	sinks            torch.Tensor // a learned logit of each head; empty where there are none
 }
 
-func (h heads) queryWidth() int64 { return h.query * h.keyDim }
-func (h heads) keyWidth() int64   { return h.kv * h.keyDim }
-func (h heads) valueWidth() int64 { return h.kv * h.valueDim }
-func (h heads) outWidth() int64   { return h.query * h.valueDim }
+func (h *heads) queryWidth() int64 { return h.query * h.keyDim }
+func (h *heads) keyWidth() int64   { return h.kv * h.keyDim }
+func (h *heads) valueWidth() int64 { return h.kv * h.valueDim }
+func (h *heads) outWidth() int64   { return h.query * h.valueDim }
 
 // mixed is the columns of one product for query, key and value.
-func (h heads) mixed() int64 { return h.queryWidth() + h.keyWidth() + h.valueWidth() }
+func (h *heads) mixed() int64 { return h.queryWidth() + h.keyWidth() + h.valueWidth() }
 
 // together reports that query, key and value stay views of the product that made
 // them: nothing turns them, and each query head has its own key
 // (get_qkv_layout of transformer_engine/pytorch/attention/dot_product_attention/utils.py
 // copies what does not lie as a kernel takes it).
-func (h heads) together() bool { return !h.rotary && h.query == h.kv }
+func (h *heads) together() bool { return !h.rotary && h.query == h.kv }
 
 // attend is the attention of query, key and value that one product made, by the
 // kernels that were chosen.
-func (e *te) attend(mixed torch.Tensor, h heads, kernels workload.MegatronAttention, turned int64) torch.Tensor {
+func (e *te) attend(mixed torch.Tensor, h *heads, kernels workload.MegatronAttention, turned int64) torch.Tensor {
 	if kernels == workload.FusedKernels && h.together() && e.s.context == 1 {
 		return e.core(kernels, h, mixed)
 	}
@@ -40,7 +42,7 @@ func (e *te) attend(mixed torch.Tensor, h heads, kernels workload.MegatronAttent
 
 // core is core attention, which may be run again in backward instead of keeping
 // what it makes.
-func (e *te) core(kernels workload.MegatronAttention, h heads, inputs ...torch.Tensor) torch.Tensor {
+func (e *te) core(kernels workload.MegatronAttention, h *heads, inputs ...torch.Tensor) torch.Tensor {
 	run := func(args []torch.Tensor) torch.Tensor {
 		if kernels == workload.UnfusedAttention {
 			return e.unfused(args[0], args[1], args[2], h)
@@ -52,7 +54,7 @@ func (e *te) core(kernels workload.MegatronAttention, h heads, inputs ...torch.T
 
 // split is query, key and value in memory of their own. In backward their
 // gradients are brought together again.
-func (e *te) split(mixed torch.Tensor, h heads) (q, k, v torch.Tensor) {
+func (e *te) split(mixed torch.Tensor, h *heads) (q, k, v torch.Tensor) {
 	f, rows := e.s.compute, mixed.Size(0)
 	parts := e.m.Apply(torch.Function{
 		Name: "SplitAlongDim",
@@ -65,10 +67,11 @@ func (e *te) split(mixed torch.Tensor, h heads) (q, k, v torch.Tensor) {
 }
 
 // kernel is attention that makes no scores: it keeps what it reads, its result and
-// a number of 32 bits for each position and head. flash-attn lays batches outermost,
+// a number of 32 bits for each position and head, with the logits of sinks as cuDNN
+// takes them. A window changes nothing of that. flash-attn lays batches outermost,
 // so that its result is copied for the stream, whose positions are; so does the
 // exchange of heads for positions (context parallelism a2a).
-func (e *te) kernel(kernels workload.MegatronAttention, h heads, inputs ...torch.Tensor) torch.Tensor {
+func (e *te) kernel(kernels workload.MegatronAttention, h *heads, inputs ...torch.Tensor) torch.Tensor {
 	f, rows := e.s.compute, inputs[0].Size(0)
 	copied := kernels == workload.FlashKernels && e.s.batch > 1 || e.s.context > 1 && e.s.ContextExchange == "a2a"
 	name := "FusedAttnFunc"
@@ -90,6 +93,9 @@ func (e *te) kernel(kernels workload.MegatronAttention, h heads, inputs ...torch
 			}
 			out := c.Empty(f, rows, h.outWidth())
 			c.Save(out, c.Empty(dtype.F32, rows, h.query))
+			if h.sinks.Defined() {
+				c.Save(c.Empty(dtype.F32, h.query))
+			}
 			if copied {
 				return []torch.Tensor{c.Empty(f, rows, h.outWidth())}
 			}
@@ -106,6 +112,7 @@ func (e *te) kernel(kernels workload.MegatronAttention, h heads, inputs ...torch
 			for i, width := range widths {
 				g.Give(i, g.Empty(f, rows, width))
 			}
+			e.vectors(g, len(widths), h.sinks)
 			if kernels == workload.FlashKernels {
 				// The gradient of the query is added up in 32 bits, and each query head has a
 				// key's of its own (mha_bwd of csrc/flash_attn/flash_api.cpp).
@@ -117,13 +124,13 @@ func (e *te) kernel(kernels workload.MegatronAttention, h heads, inputs ...torch
 				}
 			}
 		},
-	}, inputs...)
+	}, append(slices.Clone(inputs), h.sinks)...)
 }
 
 // unfused is attention in products, a masked softmax and dropout
 // (UnfusedDotProductAttention of
 // transformer_engine/pytorch/attention/dot_product_attention/backends.py).
-func (e *te) unfused(q, k, v torch.Tensor, h heads) torch.Tensor {
+func (e *te) unfused(q, k, v torch.Tensor, h *heads) torch.Tensor {
 	m, b := e.m, e.s.batch
 	s := q.Size(0) / b
 	heads4 := func(t torch.Tensor, n, d int64) torch.Tensor { // [s, b·n, d] → [b·n, s, d]
@@ -134,7 +141,12 @@ func (e *te) unfused(q, k, v torch.Tensor, h heads) torch.Tensor {
 	}
 	room := m.Empty("empty", e.s.compute, b*h.query, s, s)
 	scores := m.Baddbmm(room, heads4(q, h.query, h.keyDim), m.Transpose(heads4(k, h.query, h.keyDim), 1, 2), true)
-	probabilities := e.maskedSoftmax(scores)
+	var probabilities torch.Tensor
+	if h.sinks.Defined() {
+		probabilities = e.sunkSoftmax(scores, h)
+	} else {
+		probabilities = e.maskedSoftmax(scores)
+	}
 	if e.s.attentionDropout {
 		probabilities = m.Dropout(probabilities)
 	}
@@ -144,13 +156,29 @@ func (e *te) unfused(q, k, v torch.Tensor, h heads) torch.Tensor {
 }
 
 // repeat gives each query head a key or value of its own (repeat_interleave).
-func (e *te) repeat(t torch.Tensor, h heads, dim int64) torch.Tensor {
+func (e *te) repeat(t torch.Tensor, h *heads, dim int64) torch.Tensor {
 	f, rows := e.s.compute, t.Size(0)
 	return e.m.Apply1(torch.Function{
 		Name:     "repeat_interleave",
 		Forward:  func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(f, rows, h.query*dim)} },
 		Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(f, rows, h.kv*dim)) },
 	}, t)
+}
+
+// sunkSoftmax is the softmax over scores beside which stands a column of sinks, which is
+// cut off again: no kernel takes so many columns, so that it is PyTorch's, in 32 bits,
+// over a copy that is masked in place (UnfusedDotProductAttention of
+// transformer_engine/pytorch/attention/dot_product_attention/backends.py and
+// forward_torch_softmax of softmax.py).
+func (e *te) sunkSoftmax(scores torch.Tensor, h *heads) torch.Tensor {
+	m, b, s := e.m, e.s.batch, scores.Size(1)
+	mask := m.Keep(m.Empty("get_full_mask", dtype.Bool, s, s+1))
+	column := m.To(m.To(m.Reshape(h.sinks, 1, h.query, 1, 1), dtype.F32), e.s.compute)
+	column = m.Reshape(m.Expand(column, b, h.query, s, 1), b*h.query, s, 1)
+	wide := m.To(m.Cat(2, scores, column), dtype.F32)
+	probabilities := m.To(m.Softmax(e.masked(wide, false), dtype.Unknown), e.s.compute)
+	m.Drop(mask)
+	return m.Slice(probabilities, 2, 0, s)
 }
 
 // maskedSoftmax is the fused softmax over scores below the diagonal: it keeps its

@@ -287,13 +287,13 @@ func (e *te) biasDropoutAdd(y, bias, residual torch.Tensor) torch.Tensor {
 
 // activation is bias_gelu_impl and bias_swiglu_impl: they keep what comes in
 // (megatron/core/fusions/fused_bias_gelu.py and fused_bias_swiglu.py).
-func (e *te) activation(x, bias torch.Tensor, gated bool) torch.Tensor {
+func (e *te) activation(x, bias torch.Tensor, a gate) torch.Tensor {
 	if e.s.unfused(workload.BiasActivationFusion) {
-		return e.plainActivation(x, bias, gated)
+		return e.plainActivation(x, bias, a)
 	}
 	rows, width := x.Size(0), x.Size(1)
 	out := width
-	if gated {
+	if a.gated {
 		out /= 2
 	}
 	return e.m.Apply1(torch.Function{

@@ -16,14 +16,16 @@ import (
 // experts is a MoELayer of one rank
 // (megatron/core/transformer/moe/moe_layer.py).
 type experts struct {
-	norm   weight // before the layer, a module of its own
-	router torch.Tensor
+	norm       weight // before the layer, a module of its own
+	router     torch.Tensor
+	routerBias torch.Tensor // empty where there is none
 
 	count, active int64 // experts of the layer, and those of one position
 	local         int64 // of this rank
 	up, down      []weight
-	width         int64 // inner, of the rank's part of an expert
-	gated         bool
+	biases        []torch.Tensor // of down, which are added behind it
+	width         int64          // inner, of the rank's part of an expert
+	gate          gate
 
 	held []torch.Tensor // what the dispatcher has of its last micro-batch
 
@@ -34,8 +36,11 @@ type experts struct {
 // newExperts makes the parameters of a mixture; whole is the layer before it is
 // divided.
 func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*experts, string) {
-	if f.Bias || f.Latent > 0 || f.SharedGate || f.Active < 1 || f.Count < 1 {
-		return nil, "experts with biases, latent widths or gates of shared experts are not modelled for Megatron-LM"
+	switch {
+	case f.Latent > 0 || f.SharedGate || f.Active < 1 || f.Count < 1:
+		return nil, "experts with latent widths or gates of shared experts are not modelled for Megatron-LM"
+	case f.Bias && (!r.te.s.GroupedGEMM || r.te.s.local() || r.te.groupOf() > 1):
+		return nil, "biases of experts are modelled for Megatron-LM in one product and on one rank each (--moe-grouped-gemm, --expert-tensor-parallel-size 1)"
 	}
 	if whole.Count > workload.MostExperts {
 		return nil, fmt.Sprintf("more than %d experts are not counted for Megatron-LM", workload.MostExperts)
@@ -43,21 +48,28 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 	if r.quantised && !r.te.s.GroupedGEMM {
 		return nil, "experts one after another in 8 bits are not modelled for Megatron-LM (without --moe-grouped-gemm)"
 	}
-	x := &experts{count: int64(whole.Count), active: int64(f.Active), local: int64(f.Count), width: int64(f.Width), gated: f.Gated}
+	x := &experts{count: int64(whole.Count), active: int64(f.Active), local: int64(f.Count), width: int64(f.Width)}
+	x.gate = gate{gated: f.Gated, clamped: f.Gated && (f.Clamped || f.Alternating), quick: f.Activation == "quick_gelu" || f.Alternating}
 	x.norm = r.normOf(n, width)
 	x.router = r.states.add(false, x.count, width)
+	if f.Bias {
+		x.routerBias = r.states.add(false, x.count)
+	}
 	wide := x.width
 	if f.Gated {
 		wide *= 2
 	}
 	for range x.local {
-		x.up = append(x.up, r.expert(width, wide))
+		x.up = append(x.up, r.expert(width, wide, f.Bias))
 		if r.te.s.local() { // a module for each expert
-			x.down = append(x.down, r.expert(x.width, width))
+			x.down = append(x.down, r.expert(x.width, width, false))
 		}
 	}
 	for range x.local - int64(len(x.down)) {
-		x.down = append(x.down, r.expert(x.width, width))
+		x.down = append(x.down, r.expert(x.width, width, false))
+		if f.Bias {
+			x.biases = append(x.biases, r.states.add(true, width))
+		}
 	}
 	r.adapt(upTarget, &x.up[0], true)
 	r.adapt(downTarget, &x.down[0], true)
@@ -81,9 +93,12 @@ func (r *run) newExperts(f, whole model.Experts, n model.Norm, width int64) (*ex
 
 // expert is a matrix of one expert: its input comes to it, and its result is brought
 // back by the dispatcher.
-func (r *run) expert(in, out int64) weight {
+func (r *run) expert(in, out int64, bias bool) weight {
 	w := weight{in: in, out: out}
 	w.matrix, w.eight = r.matrix(true, out, in)
+	if bias {
+		w.bias = r.states.add(true, out)
+	}
 	return w
 }
 
@@ -120,7 +135,7 @@ func (x *experts) mixture(e *te, normed torch.Tensor) torch.Tensor {
 	m := e.m
 	var common torch.Tensor
 	if x.shared {
-		common = m.Keep(e.linear(e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gated), &x.sharedDown))
+		common = m.Keep(e.linear(e.activation(e.linear(normed, &x.sharedUp), torch.Tensor{}, x.gate), &x.sharedDown))
 	}
 	probabilities, routes := x.route(e, normed)
 	var out torch.Tensor
@@ -153,7 +168,7 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 		Name: "TopKRouter",
 		Forward: func(c *torch.Call) []torch.Tensor {
 			e.gemm() // its product is TransformerEngine's, whosever the layers are (router_gating_linear of moe_utils.py)
-			c.Save(normed, x.router, c.Empty(f, rows, count), c.Empty(dtype.F32, rows, count), c.Empty(dtype.F32, rows, count))
+			c.Save(normed, x.router, x.routerBias, c.Empty(f, rows, count), c.Empty(dtype.F32, rows, count), c.Empty(dtype.F32, rows, count))
 			chosen := c.Empty(f, rows, count)
 			return []torch.Tensor{chosen, c.Empty(dtype.Bool, rows, count)}
 		},
@@ -163,8 +178,9 @@ func (x *experts) route(e *te, normed torch.Tensor) (probabilities, routes torch
 			if g.Needs(1) {
 				g.Give(1, g.Empty(e.s.compute, count, width))
 			}
+			e.vectors(g, 2, x.routerBias)
 		},
-	}, normed, x.router)
+	}, normed, x.router, x.routerBias)
 	return e.m.Keep(parts[0]), e.m.Keep(parts[1])
 }
 
@@ -180,12 +196,15 @@ func (x *experts) worked(e *te, rows, probabilities torch.Tensor) torch.Tensor {
 	act := e.offload("moe_act", first.commit(wide))
 	var again *torch.Outputless
 	act.watch(func() {
-		run := func(args []torch.Tensor) torch.Tensor { return e.weighted(args[0], args[1], x.gated) }
+		run := func(args []torch.Tensor) torch.Tensor { return e.weighted(args[0], args[1], x.gate) }
 		inner, again = e.outputless("moe_act", run, act.input, probabilities)
 	})
+	inner = e.m.Keep(inner) // it has a name until all is done
 	out := e.grouped(inner, x.down)
 	again.Discard(out)
-	return act.commit(out)
+	out = e.addBiases(act.commit(out), probabilities, x.biases)
+	e.m.Drop(inner)
+	return out
 }
 
 // grouped is the product of the experts of a rank, with what the adapter that they share
@@ -209,10 +228,6 @@ func (e *te) grouped(x torch.Tensor, list []weight) torch.Tensor {
 // (transformer_engine/pytorch/module/grouped_linear.py).
 func (e *te) groupedProduct(x torch.Tensor, list []weight) torch.Tensor {
 	f, rows := e.s.compute, x.Size(0)
-	inputs := []torch.Tensor{x}
-	for i := range list {
-		inputs = append(inputs, list[i].matrix)
-	}
 	in, out := list[0].in, list[0].out
 	return e.m.Apply1(torch.Function{
 		Name: "_GroupedLinear",
@@ -225,11 +240,9 @@ func (e *te) groupedProduct(x torch.Tensor, list []weight) torch.Tensor {
 		},
 		Backward: func(g *torch.Gradients) {
 			g.Give(0, g.Empty(f, rows, in))
-			for i := range list {
-				e.weightGradient(g, 1+i, out, in, groupedStands)
-			}
+			e.groupedGradients(g, list)
 		},
-	}, inputs...)
+	}, groupedInputs(x, list)...)
 }
 
 // streams is the streams over which products of experts are spread
@@ -252,13 +265,19 @@ func (e *te) groupedGEMM() {
 
 // weighted is the activation of experts, times the probability of each row. Gated it
 // is one function that keeps what comes in and the probabilities
-// (WeightedSwiGLUFunction of megatron/core/fusions/fused_bias_swiglu.py). Else three
+// (WeightedSwiGLUFunction of megatron/core/fusions/fused_bias_swiglu.py); quick_gelu is
+// given halves that were clamped before, which keep what they clamp, joined again
+// (weighted_bias_quick_geglu_impl of megatron/core/fusions/fused_bias_geglu.py). Else three
 // operators: the activation and the product each keep what they read, and with
 // probabilities of 32 bits the product has as many until it is cast (MLP.forward of
 // megatron/core/transformer/mlp.py).
-func (e *te) weighted(x, probabilities torch.Tensor, gated bool) torch.Tensor {
-	if gated && e.s.unfused(workload.BiasActivationFusion) {
-		return e.plainWeighted(e.plainActivation(x, torch.Tensor{}, true), probabilities)
+func (e *te) weighted(x, probabilities torch.Tensor, a gate) torch.Tensor {
+	gated := a.gated
+	switch {
+	case gated && e.s.unfused(workload.BiasActivationFusion):
+		return e.plainWeighted(e.plainActivation(x, torch.Tensor{}, a), probabilities)
+	case a.clamped && a.quick:
+		x = e.m.Cat(1, e.halves(x, true)...)
 	}
 	f, rows, width := e.s.compute, x.Size(0), x.Size(1)
 	positions, count := probabilities.Size(0), probabilities.Size(1)
@@ -310,8 +329,9 @@ func (x *experts) uneven(e *te, rows int64) (stays, passing int64) {
 	most := ranks * min(x.active, x.local) // for each position that a rank has
 	extra := rows * max(0, most-x.active) * e.groupOf()
 	read, wide, inner := x.up[0].in, x.up[0].out, x.down[0].in
-	if !x.gated {
-		wide += inner
+	wide += e.beforeInner(x.gate, inner)
+	if len(x.biases) > 0 {
+		passing = 8 * extra * read // their sum and all of it joined, in 32 bits
 	}
 	for _, part := range []struct {
 		elements int64

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"floodmark/account"
+	"floodmark/model/megatronmodel"
 	"floodmark/timeline"
 )
 
@@ -71,5 +72,48 @@ func TestPlacesOfRows(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%q: %d blocks of %d bytes stay, want one", more, n, want)
 		}
+	}
+}
+
+// oss is two layers of gpt-oss' kind, the first of which attends within a window.
+func oss(more ...string) megatronmodel.Arguments {
+	return small(append([]string{
+		"num-layers", "2", "num-attention-heads", "8", "num-experts", "4", "moe-router-topk", "2", "moe-ffn-hidden-size", "512", "quick-geglu", "true", "activation-func-clamp-value", "7.0",
+		"softmax-type", "learnable", "window-size", "127,0", "window-attn-skip-freq", "2", "position-embedding-type", "rope",
+	}, more...)...)
+}
+
+const ossLayout = "inputs: {only: {context: 1024, micro_batch: 1}}\ntraining: {optimizer: adamw, sharding: {kind: ddp}, megatron: {hidden_dropout: false, grouped_gemm: true, dispatcher: alltoall, unfused: [bias_dropout], imbalance: 1"
+
+// Without kernels for sinks a layer writes its scores: with their column of sinks and in
+// 32 bits 8 · 1,024 · 1,025 · 4 bytes, once as what is softmaxed and once as its result.
+// cuDNN writes none.
+func TestScoresOfSinks(t *testing.T) {
+	const wide = 8 * 1024 * 1025 * 4
+	for settings, want := range map[string]int{", attention_dropout: false": 0, ", attention_dropout: false, deterministic: true": 3, "": 2} {
+		tl := run(t, oss(), ossLayout+settings+"}}\n")[0]
+		if got := most(tl, wide, account.PhaseBackward); got != want {
+			t.Errorf("%q: %d times the scores in 32 bits, want %d", settings, got, want)
+		}
+	}
+}
+
+// The halves of each row are clamped before the fused activation reads them: a layer keeps
+// them beside what came in, 2 · 1,024 rows of 2 · 512. Biases leave what is kept as it is,
+// and make a parameter of each expert's columns: 4 · (1,024 + 512) and the router's 4, the
+// attention's 1,536 + 512 beside.
+func TestClampedExperts(t *testing.T) {
+	const rows = 2 * 1024
+	kept := func(a megatronmodel.Arguments) int64 {
+		return mostActive(run(t, a, ossLayout+", attention_dropout: false}}\n")[0])
+	}
+	plain := oss()
+	delete(plain, "activation-func-clamp-value")
+	if got, want := kept(oss())-kept(plain), int64(2*rows*1024*2); got != want {
+		t.Errorf("%d bytes more are kept, want %d", got, want)
+	}
+	biased, bare := run(t, oss(), ossLayout+"}}\n")[0], run(t, oss("disable-bias-linear", "true"), ossLayout+"}}\n")[0]
+	if got, want := alive(biased, account.TermWeights)-alive(bare, account.TermWeights), int64(2*2*(4*(1024+512)+4+1536+512)); got != want {
+		t.Errorf("biases have %d bytes, want %d", got, want)
 	}
 }

@@ -19,12 +19,12 @@ type latent struct {
 }
 
 // newLatent makes the parameters of latent attention.
-func (r *run) newLatent(a model.LatentAttention, l model.Layer, width int64, normed bool) (*latent, heads, string) {
+func (r *run) newLatent(a model.LatentAttention, l model.Layer, width int64, normed bool) (*latent, *heads, string) {
 	if a.Indexer != nil || a.CompressedEvery > 1 || a.Window > 0 || a.QKVBias {
-		return nil, heads{}, "latent attention that chooses or compresses positions is not modelled for Megatron-LM"
+		return nil, nil, "latent attention that chooses or compresses positions is not modelled for Megatron-LM"
 	}
 	n := int64(a.QueryHeads)
-	h := heads{query: n, kv: n, keyDim: int64(a.NopeDim + a.RopeDim), valueDim: int64(a.ValueDim), rotary: true, causal: true}
+	h := &heads{query: n, kv: n, keyDim: int64(a.NopeDim + a.RopeDim), valueDim: int64(a.ValueDim), rotary: true}
 	t := &latent{rank: int64(a.KVRank), rope: int64(a.RopeDim), width: n * int64(a.NopeDim+a.ValueDim)}
 	t.norm = r.normOf(l.Norms[0], width)
 	up := func(in, out int64) weight {
@@ -46,7 +46,7 @@ func (r *run) newLatent(a model.LatentAttention, l model.Layer, width int64, nor
 
 // forward is query, key and value of a normed stream, which it ends. The
 // up-projections may run again in backward.
-func (t *latent) forward(e *te, normed torch.Tensor, h heads) (q, k, v torch.Tensor, again *torch.Outputless) {
+func (t *latent) forward(e *te, normed torch.Tensor, h *heads) (q, k, v torch.Tensor, again *torch.Outputless) {
 	g := e.offload("qkv_linear", normed)
 	g.watch(func() {
 		q = g.input
@@ -105,7 +105,7 @@ func (e *te) cut(x torch.Tensor, rank, rope int64) []torch.Tensor {
 // turn, and the value is cut out (fused_apply_mla_rope_for_kv of
 // megatron/core/fusions/fused_mla_yarn_rope_apply.py; without the fusion the same
 // tensors are made by concatenation and a copy).
-func (e *te) positioned(kv, positions torch.Tensor, h heads) (k, v torch.Tensor) {
+func (e *te) positioned(kv, positions torch.Tensor, h *heads) (k, v torch.Tensor) {
 	f, rows, width, rope := e.s.compute, kv.Size(0), kv.Size(1), positions.Size(1)
 	parts := e.m.Apply(torch.Function{
 		Name: "ApplyMLARotaryEmbKV",

@@ -12,7 +12,7 @@ func headNorm(k model.NormKind) model.Norm { return model.Norm{Kind: k} }
 // layer is a TransformerLayer of one rank.
 type layer struct {
 	te                 *te
-	heads              heads
+	heads              *heads
 	kernels            workload.MegatronAttention
 	qkv                weight  // with the norm before it
 	latent             *latent // in place of qkv
@@ -21,7 +21,7 @@ type layer struct {
 	proj               weight
 	up                 weight // with the norm before it
 	down               weight
-	gated              bool
+	gate               gate
 	experts            *experts // in place of up and down
 }
 
@@ -30,7 +30,7 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 	if len(l.Mixers) != 1 || l.Residual != model.PreNorm || len(l.Norms) < 2 {
 		return nil, "layers of another order than norm, attention, norm, network are not modelled for Megatron-LM"
 	}
-	y := &layer{te: r.te, kernels: r.te.s.kernels(r.arch)}
+	y := &layer{te: r.te}
 	if why := y.attention(r, l, width); why != "" {
 		return nil, why
 	}
@@ -40,7 +40,7 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 	}
 	switch f := l.FeedForward.(type) {
 	case model.Dense:
-		y.gated = f.Gated
+		y.gate = gate{gated: f.Gated}
 		inner := int64(f.Width)
 		if f.Gated {
 			inner *= 2
@@ -60,15 +60,22 @@ func (r *run) newLayer(l, whole model.Layer, width int64) (*layer, string) {
 
 // attention makes the parameters of attention, or says why it has no program.
 func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
+	window := false
 	switch a := l.Mixers[0].(type) {
 	case model.Attention:
 		if len(r.te.s.OffloadModules) > 0 {
 			return "offloading of activations is modelled with latent attention alone for Megatron-LM"
 		}
-		if a.Window > 0 || a.Chunk > 0 || a.Cross || a.Sinks || a.OutputGate {
-			return "attention with windows, sinks or gates is not modelled for Megatron-LM"
+		if a.Chunk > 0 || a.Cross || a.OutputGate {
+			return "attention with chunks or gates is not modelled for Megatron-LM"
 		}
-		y.heads = heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0, causal: a.Causal}
+		if (a.Window > 0 || a.Sinks) && r.te.s.local() {
+			return "windows and sinks of mcore's own layers are not modelled (--transformer-impl local)"
+		}
+		y.heads = &heads{query: int64(a.QueryHeads), kv: int64(a.KVHeads), keyDim: int64(a.KeyDim), valueDim: int64(a.ValueDim), rotary: a.RotaryDim > 0}
+		if window = a.Window > 0; a.Sinks {
+			y.heads.sinks = r.states.add(false, y.heads.query)
+		}
 		y.turned = int64(a.RotaryDim)
 		if r.te.s.local() {
 			r.localAttention(y, width, a.QKVBias, a.OutputBias, l.Norms[0])
@@ -93,6 +100,10 @@ func (y *layer) attention(r *run, l model.Layer, width int64) (why string) {
 		return "only multi-head and latent attention are modelled for Megatron-LM"
 	}
 	r.adapt(projTarget, &y.proj, false)
+	var runs bool
+	if y.kernels, runs = r.te.s.kernels(r.arch, window, y.heads.sinks.Defined()); !runs {
+		return "TransformerEngine has no kernels for windows or sinks with this attention, determinism, dropout and context parallelism"
+	}
 	return ""
 }
 
@@ -120,7 +131,7 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 		again.Discard(made)
 		out = norm.commit(e.biasDropoutAdd(made, torch.Tensor{}, norm.input))
 	} else {
-		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gated) }
+		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gate) }
 		out = e.biasDropoutAdd(e.again("mlp", network, middle), l.down.bias, middle)
 	}
 	e.m.Drop(middle)
@@ -200,9 +211,9 @@ func (e *te) again(module string, run func([]torch.Tensor) torch.Tensor, args ..
 
 // network is MLP: the bias of its first product goes into the activation, that of
 // its second into what follows.
-func (e *te) network(x torch.Tensor, up, down *weight, gated bool) torch.Tensor {
+func (e *te) network(x torch.Tensor, up, down *weight, g gate) torch.Tensor {
 	wide := e.layerNormLinear(x, up.withoutBias())
-	return e.linear(e.activation(wide, up.bias, gated), down.withoutBias())
+	return e.linear(e.activation(wide, up.bias, g), down.withoutBias())
 }
 
 // withoutBias is a product that leaves its bias to what follows.

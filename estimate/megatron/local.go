@@ -47,7 +47,7 @@ func (l *layer) forwardLocal(x torch.Tensor) torch.Tensor {
 		normed = m.Keep(e.localNorm(middle, &l.up))
 		network := func(args []torch.Tensor) torch.Tensor {
 			wide := e.linear(args[0], l.up.withoutBias())
-			return e.linear(e.activation(wide, l.up.bias, l.gated), l.down.withoutBias())
+			return e.linear(e.activation(wide, l.up.bias, l.gate), l.down.withoutBias())
 		}
 		out = e.biasDropoutAdd(e.again("mlp", network, normed), l.down.bias, middle)
 	}
@@ -267,7 +267,7 @@ func (x *experts) sequential(e *te, rows, probabilities torch.Tensor) torch.Tens
 
 // one is one expert on its rows.
 func (x *experts) one(e *te, i int, rows, probabilities torch.Tensor) torch.Tensor {
-	return e.localLinear(e.weighted(e.localLinear(rows, &x.up[i]), probabilities, x.gated), &x.down[i])
+	return e.localLinear(e.weighted(e.localLinear(rows, &x.up[i]), probabilities, x.gate), &x.down[i])
 }
 
 // parts cuts rows into parts that differ by one at most.

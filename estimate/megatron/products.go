@@ -209,10 +209,6 @@ func (x *experts) run(e *te, in, probabilities torch.Tensor) torch.Tensor {
 func (e *te) groupedIn8(x torch.Tensor, list []weight) torch.Tensor {
 	f, rows, q := e.s.compute, x.Size(0), list[0].eight
 	in, out := list[0].in, list[0].out
-	inputs := []torch.Tensor{x}
-	for i := range list {
-		inputs = append(inputs, list[i].matrix)
-	}
 	return e.m.Apply1(torch.Function{
 		Name: "_GroupedLinear",
 		Forward: func(c *torch.Call) []torch.Tensor {
@@ -226,9 +222,7 @@ func (e *te) groupedIn8(x torch.Tensor, list []weight) torch.Tensor {
 		Backward: func(g *torch.Gradients) {
 			q.cast(g, ofRows, rows, out, true, true)
 			g.Give(0, g.Empty(f, rows, in))
-			for i := range list {
-				e.weightGradient(g, 1+i, out, in, groupedStands)
-			}
+			e.groupedGradients(g, list)
 		},
-	}, inputs...)
+	}, groupedInputs(x, list)...)
 }

@@ -93,8 +93,36 @@ func TestKernels(t *testing.T) {
 	} {
 		s := settings{attentionDropout: c.dropout}
 		s.Deterministic = c.deterministic
-		if got := s.kernels(c.arch); got != c.want {
+		if got, _ := s.kernels(c.arch, false, false); got != c.want {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// Sinks are cuDNN's or products', windows beside dropout are not cuDNN's, and where
+// neither is left nothing runs.
+func TestKernelsOfSinksAndWindows(t *testing.T) {
+	chosen := func(k workload.MegatronAttention) settings {
+		return settings{Megatron: workload.Megatron{Attention: k}, context: 1}
+	}
+	exact, dropped, long := chosen(""), chosen(""), chosen("")
+	exact.Deterministic, dropped.attentionDropout, long.context = true, true, 2
+	around := long
+	around.ContextExchange = "a2a"
+	for _, c := range []struct {
+		s             settings
+		arch          string
+		window, sinks bool
+		want          workload.MegatronAttention // empty where nothing runs
+	}{
+		{chosen(""), "Ampere", true, false, workload.FlashKernels}, {chosen(""), "Ampere", true, true, workload.FusedKernels},
+		{dropped, "Hopper", true, false, workload.FlashKernels}, {dropped, "Hopper", true, true, workload.UnfusedAttention}, {dropped, "Hopper", false, true, workload.FusedKernels},
+		{exact, "Hopper", true, true, workload.UnfusedAttention}, {exact, "Hopper", true, false, workload.FusedKernels},
+		{long, "Hopper", false, true, ""}, {around, "Hopper", true, true, workload.FusedKernels},
+		{chosen(workload.FlashKernels), "Hopper", true, true, ""}, {chosen(workload.UnfusedAttention), "Hopper", true, true, workload.UnfusedAttention},
+	} {
+		if got, runs := c.s.kernels(c.arch, c.window, c.sinks); runs != (c.want != "") || runs && got != c.want {
+			t.Errorf("%+v: %s, %v", c, got, runs)
 		}
 	}
 }

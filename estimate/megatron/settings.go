@@ -113,20 +113,29 @@ func (s settings) resident() int64 {
 	return s.tokens()
 }
 
-// kernels is whose kernels attention runs in. Where nobody said, TransformerEngine
-// prefers cuDNN on Hopper and Blackwell, and flash-attn before them; cuDNN's backward
-// with dropout is not deterministic on Blackwell, so that flash-attn has its place where
-// the same result is asked for each time
+// kernels is whose kernels attention runs in; false where none do. Where nobody said,
+// TransformerEngine prefers cuDNN on Hopper and Blackwell, and flash-attn before them;
+// cuDNN's backward with dropout is not deterministic on Blackwell, so that flash-attn has
+// its place where the same result is asked for each time. Sinks are cuDNN's alone, which
+// does not repeat their gradients, or else products'; windows beside dropout
+// flash-attn's; and over context parallelism there are no products
 // (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py,
 // nvte_get_fused_attn_backend of transformer_engine/common/fused_attn/fused_attn.cpp).
-func (s settings) kernels(arch string) workload.MegatronAttention {
-	if s.Attention != "" && s.Attention != workload.AutoAttention {
-		return s.Attention
-	}
+func (s settings) kernels(arch string, window, sinks bool) (workload.MegatronAttention, bool) {
+	fused := !(window && s.attentionDropout) && !(sinks && (s.Deterministic || s.context > 1 && s.ContextExchange != "a2a"))
+	list := []workload.MegatronAttention{workload.FusedKernels, workload.FlashKernels, workload.UnfusedAttention}
 	if arch == "Ampere" || arch == "Ada" || arch == "Blackwell" && s.Deterministic && s.attentionDropout {
-		return workload.FlashKernels
+		list[0], list[1] = list[1], list[0]
 	}
-	return workload.FusedKernels
+	for _, k := range list {
+		switch {
+		case s.Attention != "" && s.Attention != workload.AutoAttention && k != s.Attention:
+		case k == workload.FusedKernels && !fused, k == workload.FlashKernels && sinks, k == workload.UnfusedAttention && sinks && s.context > 1:
+		default:
+			return k, true
+		}
+	}
+	return workload.UnfusedAttention, false
 }
 
 // quantises reports that the products of a layer of so many are in 8 bits, which some

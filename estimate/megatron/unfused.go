@@ -23,20 +23,40 @@ func (e *te) plainDropoutAdd(y, bias, residual torch.Tensor) torch.Tensor {
 }
 
 // plainActivation is the activation as operators: the bias first, and of a gated one
-// the two halves as views, of which the second is copied, for an offset of zero is
-// added to it (forward of megatron/core/transformer/mlp.py).
-func (e *te) plainActivation(x, bias torch.Tensor, gated bool) torch.Tensor {
+// the two halves as views, clamped where that is asked for, of which the second is
+// copied, for an offset, of zero too, is added to it (forward of
+// megatron/core/transformer/mlp.py and glu of megatron/core/transformer/moe/experts.py).
+// quick_gelu, which is compiled, keeps and makes what silu does.
+func (e *te) plainActivation(x, bias torch.Tensor, a gate) torch.Tensor {
 	m := e.m
 	if bias.Defined() {
 		x = m.Binary(torch.Add, x, bias)
 	}
-	if !gated {
+	if !a.gated {
 		return m.Unary(torch.GELU, x)
 	}
-	half := x.Size(1) / 2
-	parts := m.Split(x, 1, half, half)
+	parts := e.halves(x, a.clamped)
 	made := m.Unary(torch.SiLU, parts[0])
 	return m.Binary(torch.Mul, made, m.Unary(torch.AddScalar, parts[1]))
+}
+
+// gate is how a network is gated.
+type gate struct {
+	gated   bool
+	clamped bool // gate and up are clamped
+	quick   bool // by quick_gelu, whose fused kernel takes what is clamped already
+}
+
+// halves are gate and up, which one product made.
+func (e *te) halves(x torch.Tensor, clamped bool) []torch.Tensor {
+	half := x.Size(1) / 2
+	parts := e.m.Split(x, 1, half, half)
+	if clamped {
+		for i := range parts {
+			parts[i] = e.m.Unary(torch.Clamp, parts[i])
+		}
+	}
+	return parts
 }
 
 // plainWeighted is rows times their probabilities, cast where those are wider.

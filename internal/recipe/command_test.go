@@ -147,6 +147,47 @@ func TestMegatronArguments(t *testing.T) {
 	}
 }
 
+// The published script that trains a small gpt-oss with Megatron-LM, with its variables put
+// in (https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/examples/gptoss/02_train.sh),
+// over four cards: it divides 12 layers over as many stages as there are.
+const gptOSS = `torchrun --nproc_per_node 4 --nnodes 1 --node_rank 0 --master_addr localhost --master_port 29500 pretrain_gpt.py
+	--no-masked-softmax-fusion --transformer-impl transformer_engine --disable-bias-linear --untie-embeddings-and-output-weights --no-rope-fusion --normalization RMSNorm
+	--num-layers 12 --hidden-size 512 --ffn-hidden-size 2048 --num-attention-heads 64 --group-query-attention --num-query-groups 8 --seq-length 8192 --max-position-embeddings 8192
+	--use-mcore-models --rotary-percent 1.0 --rope-type rope --position-embedding-type rope --rotary-base 10000 --no-bias-gelu-fusion --export-force-local-attention --no-bias-dropout-fusion
+	--quick-geglu --glu-linear-offset 1.0 --softmax-type learnable --window-attn-skip-freq 2 --activation-func-clamp-value 7.0 --window-size 127,0 --enable-gpt-oss
+	--num-experts 4 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 1e-3 --moe-grouped-gemm --moe-token-dispatcher-type alltoall
+	--overlap-param-gather --overlap-grad-reduce --moe-ffn-hidden-size 2048 --moe-router-dtype fp32 --moe-z-loss-coeff 1e-3 --moe-permute-fusion
+	--mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --data-cache-path cache --tiktoken-pattern v2 --split 99,1,0 --no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1
+	--micro-batch-size 1 --global-batch-size 128 --lr 1.0e-5 --train-samples 1953125000 --lr-decay-samples 1949218748 --lr-decay-style cosine --min-lr 1.0e-6 --weight-decay 0.1
+	--lr-warmup-fraction 0.05 --clip-grad 1.0 --bf16 --use-flash-attn --attention-softmax-in-fp32 --accumulate-allreduce-grads-in-fp32 --disable-bf16-reduced-precision-matmul --recompute-activations
+	--tensor-model-parallel-size 1 --pipeline-model-parallel-size 4 --expert-model-parallel-size 1 --sequence-parallel --context-parallel-size 1 --use-distributed-optimizer
+	--fp8-format hybrid --fp8-param-gather --fp8-amax-compute-algo max --fp8-amax-history-len 1024
+	--log-interval 1 --save-interval 10000 --eval-interval 50000000 --eval-iters 0 --save checkpoint --tensorboard-dir checkpoint/tensorboard --moe-per-layer-logging --no-load-optim --no-load-rng --log-throughput`
+
+// Each of its flags is known: sinks, windows of every other layer, gates that are clamped
+// and not fused, for without biases Megatron-LM switches their fusion off.
+func TestGPTOSS(t *testing.T) {
+	r, err := Parse(strings.Fields(gptOSS), published(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.Arguments
+	if len(r.Workload.Open) > 0 || a["softmax-type"] != "learnable" || a["window-size"] != "127,0" || a["window-attn-skip-freq"] != "2" || a["quick-geglu"] != "true" || a["activation-func-clamp-value"] != "true" {
+		t.Errorf("%v %v", a, r.Workload.Open)
+	}
+	if m := r.Workload.Training.Megatron; m.Attention != "" || !slices.Contains(m.Unfused, workload.BiasActivationFusion) || !slices.Contains(m.Unfused, workload.RopeFusion) {
+		t.Errorf("%+v", m)
+	}
+	const large = `torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 36 --hidden-size 2880 --num-attention-heads 64 --kv-channels 64 --num-experts 128 --quick-geglu --position-embedding-type yarn
+		--padded-vocab-size 201088 --seq-length 4096 --micro-batch-size 1 --bf16 --no-bias-dropout-fusion`
+	for more, unfused := range map[string]int{"": 1, "--rotary-scaling-factor 32.0": 2, "--rotary-scaling-factor 32.0 --mscale 1.0 --mscale-all-dim 1.0": 1, "--rotary-scaling-factor 32 --disable-bias-linear": 3} {
+		r, err := Parse(strings.Fields(large+" "+more), published(nil))
+		if err != nil || len(r.Workload.Open) > 0 || len(r.Workload.Training.Megatron.Unfused) != unfused || r.Arguments["vocab-size"] != "201088" || r.Workload.Training.Megatron.VocabularyMultiple != 1 {
+			t.Errorf("%s: %+v %v", more, r, err)
+		}
+	}
+}
+
 // The environment says how large cuBLAS' workspaces are, arguments of checkpoints and
 // inference change no size, and another script builds another model.
 func TestMegatronSurroundings(t *testing.T) {

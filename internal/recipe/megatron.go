@@ -91,13 +91,22 @@ func (p *plan) megatronArguments() map[string]string {
 	}
 	for name, f := range map[string]field{
 		"group-query-attention": "gqa", "swiglu": "swiglu", "untie-embeddings-and-output-weights": "untied", "disable-bias-linear": "no_bias", "add-qkv-bias": "qkv_bias",
-		"multi-latent-attention": "mla", "qk-layernorm": "head_norms",
+		"multi-latent-attention": "mla", "qk-layernorm": "head_norms", "quick-geglu": "quick_geglu",
 	} {
 		if p.yes(f) {
 			a[name] = "true"
 		}
 	}
-	for name, f := range map[string]field{"normalization": "normalization", "position-embedding-type": "positions", "moe-layer-freq": "expert_layers"} {
+	if p.said("clamp") {
+		a["activation-func-clamp-value"] = "true"
+	}
+	if n := p.number("padded_vocabulary"); n > 0 {
+		a["vocab-size"] = fmt.Sprint(n)
+	}
+	for name, f := range map[string]field{
+		"normalization": "normalization", "position-embedding-type": "positions", "moe-layer-freq": "expert_layers",
+		"window-size": "window", "window-attn-skip-freq": "window_layers", "softmax-type": "softmax_kind",
+	} {
 		if text := p.text(f); text != "" {
 			a[name] = text
 		}
@@ -119,6 +128,9 @@ func (p *plan) megatronSettings() *workload.Megatron {
 		GroupedGEMM: p.yes("grouped_gemm"), PermuteFusion: p.yes("permute_fusion"), Capacity: max(0, p.share("capacity")), Padded: p.yes("padded"),
 		FirstLayers: p.number("first_layers"), LastLayers: p.number("last_layers"), Layout: p.text("pipeline_layout"), CountEmbedding: p.yes("count_embedding"), CountLoss: p.yes("count_loss"),
 		Deterministic: p.yes("deterministic"), MicroBatchGroup: p.number("micro_batch_group"), OptimizerInstances: p.number("optimizer_instances"),
+	}
+	if p.number("padded_vocabulary") > 0 {
+		m.VocabularyMultiple = 1
 	}
 	if p.said("hidden_dropout") && p.share("hidden_dropout") == 0 {
 		m.HiddenDropout = &no
@@ -164,9 +176,6 @@ func (p *plan) megatronKernels(m *workload.Megatron) {
 	default:
 		p.lowersPasses(p.where("attention_backend"), "attention by "+string(name)+" is not modelled")
 	}
-	if p.yes("flash") && m.Attention == "" {
-		m.Attention = workload.FlashKernels
-	}
 	if p.yes("fused_loss") {
 		m.CrossEntropy = workload.NativeFusedLoss
 		if p.text("loss_kernel") == "te" {
@@ -188,20 +197,36 @@ func (p *plan) megatronLayersOf(m *workload.Megatron) {
 	default:
 		p.lowers(p.where("layers_of"), "layers are others")
 	}
-	activation := field("no_gelu_fusion")
+	activation := p.yes("no_gelu_fusion") || p.yes("no_bias") // validate_args
 	if p.yes("swiglu") {
-		activation = "no_swiglu_fusion"
+		activation = p.yes("no_swiglu_fusion")
 	}
 	for _, f := range []struct {
-		field  field
+		off    bool
 		fusion workload.MegatronFusion
-	}{{"no_softmax_fusion", workload.MaskedSoftmaxFusion}, {activation, workload.BiasActivationFusion}, {"no_dropout_fusion", workload.BiasDropoutFusion}, {"no_rope_fusion", workload.RopeFusion}} {
-		if p.yes(f.field) {
+	}{
+		{p.yes("no_softmax_fusion"), workload.MaskedSoftmaxFusion}, {activation, workload.BiasActivationFusion},
+		{p.yes("no_dropout_fusion"), workload.BiasDropoutFusion}, {p.yes("no_rope_fusion") || p.stretched(), workload.RopeFusion},
+	} {
+		if f.off {
 			m.Unfused = append(m.Unfused, f.fusion)
 		}
 	}
 	m.PrecisionAware = p.yes("precision_aware")
 	m.WideSoftmax = p.yes("wide_softmax") || p.yes("scaled_scores")
+}
+
+// stretched reports positions by YaRN whose cosines and sines are multiplied, which no
+// kernel that turns heads does: where a factor stretches them, and its two multipliers
+// differ, 1 and 0 where nobody said
+// (_yarn_get_concentration_factor of megatron/core/models/common/embeddings/yarn_rotary_pos_embedding.py,
+// apply_rotary_pos_emb of rope_utils.py beside it).
+func (p *plan) stretched() bool {
+	scale := p.share("rope_mscale")
+	if !p.said("rope_mscale") {
+		scale = 1
+	}
+	return p.text("positions") == "yarn" && p.share("rope_factor") > 1 && scale != p.share("rope_mscale_all")
 }
 
 func (p *plan) megatronFormats() {
@@ -345,6 +370,8 @@ func (p *plan) family(c map[string]any) bool {
 	}
 	llama := p.yes("swiglu") && p.text("normalization") == "RMSNorm" && p.text("positions") == "rope" && p.yes("no_bias")
 	switch {
+	case p.said("window") || p.said("softmax_kind") || p.yes("quick_geglu") || p.said("clamp") || p.said("padded_vocabulary"):
+		return false
 	case p.yes("mla") || p.number("shared_feed_forward") > 0 || p.yes("head_norms") || p.said("expert_layers") && p.text("expert_layers") != "1":
 		return false
 	case p.number("experts") > 0 && llama && !p.yes("qkv_bias"):

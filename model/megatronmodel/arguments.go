@@ -64,14 +64,40 @@ func (r *reader) text(name, otherwise string) string {
 const mostLayers = 1 << 14
 
 // expertLayers says of each layer whether its network is experts:
-// --moe-layer-freq is a number, 1 of how many, or a list of 0 and 1 as Python
-// writes it, [0]*3+[1]*12.
+// --moe-layer-freq is a number, the first of each so many.
 func (r *reader) expertLayers(layers int) []bool {
+	return r.pattern("moe-layer-freq", layers, func(i, n int) bool { return i%n == 0 })
+}
+
+// window is how many positions a window keeps, and which layers have it: of
+// --window-size what is before a position, with itself, and --window-attn-skip-freq is
+// a number, all but the last of each so many (is_layer_window_attention of
+// megatron/core/transformer/utils.py).
+func (r *reader) window(layers int) (positions int, windowed []bool) {
+	before, _, _ := strings.Cut(strings.Trim(r.text("window-size", "-1"), "()'\" "), ",")
+	n, err := strconv.Atoi(strings.TrimSpace(before))
+	switch {
+	case err != nil || n < -1 || n > most:
+		r.fail("window-size", "two numbers of positions, before and behind")
+		n = -1
+	case n >= 0 && r.a["window-attn-skip-freq"] != "":
+		return n + 1, r.pattern("window-attn-skip-freq", layers, func(i, n int) bool { return (i+1)%n != 0 })
+	}
+	windowed = make([]bool, layers)
+	for i := range windowed {
+		windowed[i] = n >= 0
+	}
+	return n + 1, windowed
+}
+
+// pattern is of each layer whether it is of a kind: a number, of which each layer is
+// asked, or a list of 0 and 1 as Python writes it, [0]*3+[1]*12.
+func (r *reader) pattern(name string, layers int, of func(i, n int) bool) []bool {
 	list := make([]bool, layers)
-	text := strings.ReplaceAll(strings.Trim(r.text("moe-layer-freq", "1"), "()'\" "), " ", "")
+	text := strings.ReplaceAll(strings.Trim(r.text(name, "1"), "()'\" "), " ", "")
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
 		for i := range list {
-			list[i] = i%n == 0
+			list[i] = of(i, n)
 		}
 		return list
 	}
@@ -82,13 +108,13 @@ func (r *reader) expertLayers(layers int) []bool {
 		if has {
 			var err error
 			if n, err = strconv.Atoi(times); err != nil || n < 0 || n > mostLayers {
-				r.fail("moe-layer-freq", "a number, or lists of 0 and 1")
+				r.fail(name, "a number, or lists of 0 and 1")
 				return list
 			}
 		}
 		one, ok := zerosAndOnes(body)
 		if !ok || len(pattern)+n*len(one) > mostLayers {
-			r.fail("moe-layer-freq", "a number, or lists of 0 and 1")
+			r.fail(name, "a number, or lists of 0 and 1")
 			return list
 		}
 		for range n {
@@ -96,7 +122,7 @@ func (r *reader) expertLayers(layers int) []bool {
 		}
 	}
 	if len(pattern) != layers {
-		r.fail("moe-layer-freq", fmt.Sprintf("%d layers", layers))
+		r.fail(name, fmt.Sprintf("%d layers", layers))
 		return list
 	}
 	return pattern

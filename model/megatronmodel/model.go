@@ -19,18 +19,20 @@ const gpt2Vocabulary = 50257
 func New(name string, a Arguments) (*model.Model, error) {
 	r := &reader{a: a}
 	b := &builder{
-		r: r, norm: model.LayerNorm, bias: !r.is("disable-bias-linear"), gated: r.is("swiglu"), activation: "gelu",
+		r: r, norm: model.LayerNorm, bias: !r.is("disable-bias-linear"), gated: r.is("swiglu") || r.is("quick-geglu"), activation: "gelu",
 	}
 	if r.text("normalization", "LayerNorm") == "RMSNorm" {
 		b.norm = model.RMSNorm
 	}
-	if b.gated {
-		b.activation = "silu"
-	}
 	b.sizes()
 	b.width = r.count("ffn-hidden-size", 4*b.hidden)
-	if _, has := a["ffn-hidden-size"]; !has && b.gated {
-		b.width = 4 * b.hidden * 2 / 3 / 64 * 64
+	switch _, has := a["ffn-hidden-size"]; {
+	case r.is("quick-geglu"):
+		b.activation = "quick_gelu"
+	case b.gated:
+		if b.activation = "silu"; !has {
+			b.width = 4 * b.hidden * 2 / 3 / 64 * 64
+		}
 	}
 	b.m = &model.Model{
 		Name: name, Type: "megatron", Compute: dtype.BF16, FormatOrigin: account.Assumed,
@@ -115,13 +117,18 @@ func (b *builder) layers(kind model.StackKind, name string, layers int, position
 	if b.r.count("num-experts", 0) > 0 {
 		experts = b.r.expertLayers(layers)
 	}
+	window, windowed := b.r.window(layers)
 	for i := range layers {
 		l := model.Layer{Index: i, Residual: model.PreNorm}
 		l.Norms = append(l.Norms, b.normed(i, "input_layernorm"))
 		if b.r.is("multi-latent-attention") {
 			l.Mixers = []model.Mixer{b.latent(i)}
 		} else {
-			l.Mixers = []model.Mixer{b.attention(i, position)}
+			a := b.attention(i, position)
+			if windowed[i] {
+				a.Window = window
+			}
+			l.Mixers = []model.Mixer{a}
 		}
 		if b.cross(kind) {
 			l.Norms = append(l.Norms, b.normed(i, "pre_cross_attn_layernorm"))
@@ -196,6 +203,16 @@ func (b *builder) attention(layer int, position string) model.Attention {
 	if a.QKNorm {
 		b.headNorm(layer, model.RoleQueryNorm, "q", dim)
 		b.headNorm(layer, model.RoleKeyNorm, "k", dim)
+	}
+	switch kind := b.r.text("softmax-type", "vanilla"); kind {
+	case "vanilla":
+	case "learnable":
+		a.Sinks = true
+		b.add(layer, model.RoleSinks, "self_attention.core_attention.softmax_offset", b.heads)
+	default:
+		if layer == 0 {
+			b.unknown("softmax-type", kind)
+		}
 	}
 	b.projection(layer, b.heads*dim)
 	return a
@@ -274,18 +291,28 @@ func (b *builder) dense(layer int) model.Dense {
 	return model.Dense{Width: b.width, Gated: b.gated, Activation: b.activation, Bias: b.bias}
 }
 
-// experts is a mixture: each expert has matrices of its own.
+// experts is a mixture: each expert has matrices of its own. Their biases, which are
+// vectors of their own too, stand here in one tensor a layer.
 func (b *builder) experts(layer int) model.Experts {
 	e := model.Experts{
 		Count: b.r.needed("num-experts"), Active: b.r.count("moe-router-topk", 2), Width: b.r.count("moe-ffn-hidden-size", b.width),
 		Gated: b.gated, Activation: b.activation, Bias: b.bias, RouterBias: b.r.is("moe-router-enable-expert-bias"),
-		SharedWidth: b.r.count("moe-shared-expert-intermediate-size", 0),
+		SharedWidth: b.r.count("moe-shared-expert-intermediate-size", 0), Clamped: b.r.is("activation-func-clamp-value"),
 	}
-	if e.Count > mostLayers || b.bias {
-		b.r.fail("num-experts", "up to 16,384 experts, without biases (--disable-bias-linear)")
+	switch {
+	case e.Count > mostLayers:
+		b.r.fail("num-experts", "up to 16,384 experts")
+		return e
+	case b.bias && e.SharedWidth > 0:
+		b.r.fail("moe-shared-expert-intermediate-size", "no shared experts beside biases (--disable-bias-linear)")
 		return e
 	}
 	b.add(layer, model.RoleRouter, "mlp.router.weight", e.Count, b.hidden)
+	if b.bias {
+		b.add(layer, model.RoleRouterBias, "mlp.router.bias", e.Count)
+		b.add(layer, model.RoleExpertGateUpBias, "mlp.experts.linear_fc1.bias", e.Count, b.wide(e.Width))
+		b.add(layer, model.RoleExpertDownBias, "mlp.experts.linear_fc2.bias", e.Count, b.hidden)
+	}
 	up := model.RoleExpertUp
 	if b.gated {
 		up = model.RoleExpertGateUp

@@ -1,6 +1,7 @@
 package megatronmodel
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -32,11 +33,20 @@ func TestParameters(t *testing.T) {
 		"num-layers": "32", "hidden-size": "4096", "ffn-hidden-size": "14336", "num-attention-heads": "32", "num-query-groups": "8", "vocab-size": "32000", "num-experts": "8", "moe-router-topk": "2",
 		"swiglu": "true", "disable-bias-linear": "true", "normalization": "RMSNorm", "position-embedding-type": "rope", "untie-embeddings-and-output-weights": "true",
 	}
+	oss := Arguments{
+		"num-layers": "24", "hidden-size": "2880", "ffn-hidden-size": "2880", "num-attention-heads": "64", "kv-channels": "64", "group-query-attention": "true", "num-query-groups": "8",
+		"vocab-size": "201088", "num-experts": "32", "moe-router-topk": "4", "quick-geglu": "true", "activation-func-clamp-value": "7.0", "softmax-type": "learnable",
+		"window-size": "127,0", "window-attn-skip-freq": "2", "normalization": "RMSNorm", "position-embedding-type": "yarn", "untie-embeddings-and-output-weights": "true",
+	}
+	larger := maps.Clone(oss)
+	larger["num-layers"], larger["num-experts"] = "36", "128"
 	for _, c := range []struct {
 		name string
 		a    Arguments
 		want int64
 	}{
+		{"gpt-oss 20B", oss, 20_914_757_184},
+		{"gpt-oss 120B", larger, 116_829_156_672},
 		{"12 layers of 512", small, 12*3_152_384 + 50257*512 + 1024*512 + 1024},
 		{"Llama 3 70B", llama, 70_553_706_496},
 		{"Mixtral 8x7B", mixtral, 46_702_792_704},
@@ -84,6 +94,28 @@ func TestFrequency(t *testing.T) {
 	}
 }
 
+// Windows are of all layers, or not of the last of each so many, or of those that a list
+// names; what a window keeps is what lies before a position, and itself.
+func TestWindows(t *testing.T) {
+	for _, c := range []struct{ size, skip, want string }{
+		{"", "", "0000"}, {"127,0", "", "1111"}, {"(127, 0)", "2", "1010"}, {"127,0", "[1]*3+[0]", "1110"}, {"-1,0", "2", "0000"},
+	} {
+		a := Arguments{"window-size": c.size, "window-attn-skip-freq": c.skip}
+		if c.size == "" {
+			a = Arguments{}
+		}
+		r := &reader{a: a}
+		positions, list := r.window(4)
+		got := ""
+		for _, on := range list {
+			got += map[bool]string{true: "1", false: "0"}[on]
+		}
+		if got != c.want || r.err != nil || strings.Contains(got, "1") && positions != 128 {
+			t.Errorf("%+v: %s of %d (%v)", c, got, positions, r.err)
+		}
+	}
+}
+
 // What is wrong is named, and what is not understood stays unknown.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
@@ -94,6 +126,8 @@ func TestFaults(t *testing.T) {
 		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "many"}, "--num-layers"},
 		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2"}, "--max-position-embeddings"},
 		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2", "position-embedding-type": "rope", "num-experts": "4", "disable-bias-linear": "true", "moe-layer-freq": "[0]*9"}, "--moe-layer-freq"},
+		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2", "position-embedding-type": "rope", "window-size": "wide"}, "--window-size"},
+		{Arguments{"hidden-size": "512", "num-attention-heads": "8", "num-layers": "2", "position-embedding-type": "rope", "num-experts": "4", "moe-shared-expert-intermediate-size": "64"}, "no shared experts beside biases"},
 	} {
 		if _, err := New("test", c.a); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.a, err, c.want)
@@ -108,6 +142,7 @@ func TestFaults(t *testing.T) {
 // No arguments panic, or make a model that disagrees with itself.
 func FuzzNew(f *testing.F) {
 	f.Add("hidden-size=512 num-attention-heads=8 num-layers=2 position-embedding-type=rope")
+	f.Add("hidden-size=512 num-attention-heads=8 num-layers=4 position-embedding-type=yarn num-experts=4 quick-geglu softmax-type=learnable window-size=127,0 window-attn-skip-freq=[1,0]*2")
 	f.Add("builds=t5 hidden-size=512 num-attention-heads=8 num-layers=2 vocab-size=128 position-embedding-type=rope")
 	f.Add("builds=bert hidden-size=512 num-attention-heads=8 num-layers=2 max-position-embeddings=64")
 	f.Add("hidden-size=512 num-attention-heads=8 num-layers=4 position-embedding-type=rope num-experts=4 disable-bias-linear moe-layer-freq=[0]*1+[1]*3")
