@@ -2,7 +2,7 @@
 
     python oracle/tensor_parallel.py CONFIG TENSOR DATA [BATCH LENGTH]
         [--checkpointing full|selective] [--whole-logits] [--row | --trace]
-        [--stages N --stage N --schedule 1F1B|GPipe|Interleaved1F1B --micro N]
+        [--layers N] [--stages N --stage N --schedule 1F1B|GPipe|Interleaved1F1B --micro N]
 
 Of a mesh of DATA by TENSOR ranks this process is the first. Collectives do nothing:
 the process group is PyTorch's fake one, and what a rank allocates is the same. The
@@ -60,8 +60,13 @@ def across(model, mesh, parallel_loss):
         parallelize_module(layer, mesh, inner)
 
 
-def model_of(o, mesh):
+def fields_of(o):
     fields = build.read(o.config)
+    return fields | {"num_hidden_layers": o.layers or fields["num_hidden_layers"]}
+
+
+def model_of(o, mesh):
+    fields = fields_of(o)
     options = types.SimpleNamespace(checkpointing="", length=o.length)
     made = torchtitan_recipe.model(fields, options, torch.float32)
     if o.tensor > 1:
@@ -98,7 +103,7 @@ def stage_of(o, mesh):
     from pipelining26.schedules import get_schedule_class
     from pipelining26.stage import PipelineStage
 
-    fields = build.read(o.config)
+    fields = fields_of(o)
     local = 2 if o.schedule == "Interleaved1F1B" else 1
     spans = pieces_of(fields["num_hidden_layers"], o.stages * local)
     size, form = o.batch // o.micro, torch.bfloat16 if o.mixed else torch.float32
@@ -164,6 +169,7 @@ def arguments():
     p.add_argument("--stage", type=int, default=0)
     p.add_argument("--schedule", choices=["1F1B", "GPipe", "Interleaved1F1B"], default="1F1B")
     p.add_argument("--micro", type=int, default=1)
+    p.add_argument("--layers", type=int, help="in place of the configuration's")
     p.add_argument("--row", action="store_true")
     p.add_argument("--trace", action="store_true")
     return p.parse_args()
@@ -177,7 +183,7 @@ def main():
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
     torch.manual_seed(0)
     mesh = dist.device_mesh.init_device_mesh("cpu", (o.stages, o.data, o.tensor), mesh_dim_names=("stage", "data", "tensor"))
-    call = torchtitan_recipe.inputs(build.read(o.config), o)
+    call = torchtitan_recipe.inputs(fields_of(o), o)
     if o.stages > 1:
         schedule, parts = stage_of(o, mesh)
         run = lambda: pipeline_step(schedule, parts, call, o)
@@ -193,9 +199,9 @@ def main():
     if o.trace:
         trace(found)
     elif o.row:
-        how = [build.read(o.config)["vocab_size"], o.tensor, o.data, o.batch, o.checkpointing or "none", "gathered" if o.whole_logits else "plain"]
+        how = [fields_of(o)["vocab_size"], o.tensor, o.data, o.batch, o.checkpointing or "none", "gathered" if o.whole_logits else "plain"]
         if o.stages > 1:
-            how += [o.stages, o.stage, o.schedule, o.micro, "mixed" if o.mixed else "fp32"]
+            how += [fields_of(o)["num_hidden_layers"], o.stages, o.stage, o.schedule, o.micro, "mixed" if o.mixed else "fp32"]
         print(*how, *(n for name, peak, end in phases for n in (peak, end)), sep="\t")
     else:
         for name, peak, end in phases:

@@ -208,15 +208,12 @@ func (j *job) merged(p *piecePart) {
 	j.machine.Drop(j.machine.AsLogits(j.machine.Bucket("cat", p.outputs[0].Dtype(), elements)))
 }
 
-// pipelineLacks is why the passes of a pipeline are not known: an interleaved schedule
-// has an order here, and was not recorded.
+// pipelineLacks is why the passes of a pipeline are not known.
 func (j *job) pipelineLacks() string {
 	switch {
 	case j.stages() == 1:
 	case j.train.Accumulation < 1:
 		return "the workload does not say how many micro-batches a step has (training.accumulation), nor so how long they are"
-	case chunksOf(j.train.Schedule) > 1:
-		return "an interleaved schedule of torch.distributed.pipelining is not modelled"
 	}
 	return ""
 }

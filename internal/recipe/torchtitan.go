@@ -93,30 +93,41 @@ func (p *plan) titanPipeline(t *workload.Train) {
 		t.Schedule.Kind = workload.GPipe
 	case "interleaved1f1b", "interleaved_1f1b":
 		t.Schedule = workload.Schedule{Kind: workload.Interleaved1F1B, Chunks: 2}
-		p.open(p.where("pipeline_schedule"), "how many pieces a stage has follows from the layers: two are counted")
+		if p.titanParallelism() { // before, there were two (generate_split_points of pipelining_utils.py at 9dec370)
+			p.open(p.where("pipeline_schedule"), "how many pieces a stage has follows from the layers: two are counted")
+		}
 	default:
 		p.lowersPasses(p.where("pipeline_schedule"), "the schedule "+name+" is not modelled: 1f1b is counted")
 		t.Schedule.Kind = workload.OneFOneB
 	}
 }
 
+// titanParallelism reports a file with a section for parallelism, as since March 2025.
+func (p *plan) titanParallelism() bool {
+	return strings.HasPrefix(strings.TrimLeft(p.facts["pipeline_parallel"].key, "-"), "parallelism.")
+}
+
 // titanCuts cuts the batch of a rank into the micro-batches of its pipeline: of
 // pipeline_parallel_microbatch_size sequences, which is 1 where nobody says it, and
 // until April 2025 into as many as pipeline_parallel_microbatches says, or as there are
 // stages (build_pipeline_schedule of torchtitan/distributed/pipeline.py at d0ed9b4239e7,
-// torchtitan/parallelisms/pipeline.py at 57387af0e0e6). Worked number: a batch of 8 is 8
-// micro-batches of 1, and over 4 stages of 2024 4 of 2.
+// torchtitan/parallelisms/pipeline.py at 57387af0e0e6); of an interleaved schedule as
+// there are ranks until 2025-01-06, and since then as there are pieces (commit
+// 90567fc98). Worked number: a batch of 8 is 8 micro-batches of 1, and over 4 stages of
+// 2024 4 of 2.
 func (p *plan) titanCuts(t *workload.Train) {
 	batch, pieces := p.number("micro_batch"), p.number("pipeline_microbatches")
 	by := field("pipeline_microbatches")
-	newer := strings.HasPrefix(strings.TrimLeft(p.facts["pipeline_parallel"].key, "-"), "parallelism.")
 	switch {
 	case t.Accumulation > 1:
 		p.open(p.where("global_batch"), "batches that add up before a step, each through the whole pipeline, are not modelled")
 		return
 	case pieces > 0:
-	case !newer:
-		by, pieces = "pipeline_parallel", int64(p.workload.Mesh.PipelineParallel)*max(1, t.Schedule.Chunks)
+	case !p.titanParallelism():
+		by, pieces = "pipeline_parallel", int64(p.workload.Mesh.PipelineParallel)
+		if t.Schedule.Chunks > 1 {
+			p.open(p.where("pipeline_schedule"), "as many micro-batches as ranks of the pipeline are counted, as until 2025-01-06; since then there are as many as pieces")
+		}
 	default:
 		by, pieces = "micro_batch", batch/max(1, p.number("pipeline_microbatch_size"))
 		if p.said("pipeline_microbatch_size") {

@@ -10,11 +10,17 @@ type Piece struct {
 }
 
 // Forward is a pass through a piece: of tokens where it is the first, else of what
-// another stage sent. The caller holds what comes out: hidden states, or logits.
+// another stage sent. The caller holds what comes out: hidden states, or logits. What
+// stands outside of layers belongs to a piece at either end, and to no other.
 func (n *Net) Forward(p Piece, in torch.Tensor) torch.Tensor {
-	n.begins()
+	ends := p.First || p.Last
+	if ends {
+		n.begins()
+	}
 	out := n.m.Keep(n.titanPiece(p, in))
-	n.ends(out)
+	if ends {
+		n.ends(out)
+	}
 	return out
 }
 
