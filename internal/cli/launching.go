@@ -85,12 +85,8 @@ func ask(cmd *cobra.Command, arg string, configs []string) (*asked, error) {
 // askedOf is a recipe with the model that is named beside it, which goes over those
 // that it names.
 func askedOf(r *recipe.Recipe, err error, model string) (*asked, error) {
-	var wrong *recipe.Error
-	if errors.As(err, &wrong) {
-		return nil, &usageError{err: wrong, hint: wrong.Hint}
-	}
 	if err != nil {
-		return nil, err
+		return nil, ofRecipe(err)
 	}
 	own := ""
 	if len(r.Models) > 0 {

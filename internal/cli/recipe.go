@@ -22,9 +22,9 @@ import (
 // settled puts together what a recipe and the flags over it say: a length that is
 // given as a flag leaves the other dimensions of the recipe, and what nobody said
 // stays open.
-func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) {
+func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) error {
 	if a.recipe == nil {
-		return
+		return nil
 	}
 	w := &a.Workload
 	if slices.ContainsFunc([]string{"micro-batch", "context", "generated", "sequences", "images", "resolution"}, f.Changed) {
@@ -45,6 +45,19 @@ func (a *asked) settled(f *pflag.FlagSet, before []workload.Input) {
 			w.Assumed = append(w.Assumed, assumed.Text)
 		}
 	}
+	if a.recipe.Ranked == nil || !f.Changed("data-parallel") {
+		return nil
+	}
+	return ofRecipe(a.recipe.Ranked(w))
+}
+
+// ofRecipe is an error of a recipe, of which one about words is one of usage.
+func ofRecipe(err error) error {
+	var wrong *recipe.Error
+	if errors.As(err, &wrong) {
+		return &usageError{err: wrong, hint: wrong.Hint}
+	}
+	return err
 }
 
 // over notes the flags that go over what a recipe says.
@@ -83,10 +96,7 @@ func (a *asked) ontoRecipe(r *floodmark.Request) error {
 	if c == nil {
 		return nil
 	}
-	var wrong *recipe.Error
-	if err := c.TargetsOf(&r.Workload, r.Model.Type); errors.As(err, &wrong) {
-		return &usageError{err: wrong, hint: wrong.Hint}
-	} else if err != nil {
+	if err := ofRecipe(c.TargetsOf(&r.Workload, r.Model.Type)); err != nil {
 		return err
 	}
 	if slices.Contains(r.Model.Components(), model.VisionTower) {

@@ -99,7 +99,9 @@ func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (flood
 	if err := o.apply(cmd.Flags(), &file.Workload); err != nil {
 		return floodmark.Request{}, err
 	}
-	asked.settled(cmd.Flags(), before)
+	if err := asked.settled(cmd.Flags(), before); err != nil {
+		return floodmark.Request{}, err
+	}
 	request := floodmark.Request{Workload: file.Workload, Open: s.model}
 	if err := o.settle(file, &request); err != nil {
 		return floodmark.Request{}, err

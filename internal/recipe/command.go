@@ -50,8 +50,8 @@ func Parse(words []string, files Files) (*Recipe, error) {
 // command takes a command line apart.
 type command struct {
 	plan    *plan
-	visible int64 // devices that the environment names; 0 where it does not
-	perNode int64 // of the environment (NPROC_PER_NODE)
+	visible int64  // devices that the environment names; 0 where it does not
+	perNode string // of the environment (NPROC_PER_NODE)
 	cublas  string
 	// deterministic says that the environment asks TransformerEngine for the same result each time.
 	deterministic bool
@@ -94,7 +94,7 @@ func (c *command) assign(name, value string) {
 			c.visible = int64(strings.Count(value, ",") + 1)
 		}
 	case "NPROC_PER_NODE":
-		c.perNode, _ = strconv.ParseInt(value, 10, 64)
+		c.perNode = value
 	case "CUBLAS_WORKSPACE_CONFIG":
 		c.cublas = value
 	case "NVTE_ALLOW_NONDETERMINISTIC_ALGO":
@@ -143,9 +143,11 @@ func (c *command) launched() {
 		p.set("deterministic", setting{value: true, written: "NVTE_ALLOW_NONDETERMINISTIC_ALGO", strength: inLauncher})
 	}
 	switch {
+	case c.visible > 0 && p.number("processes_per_node") > c.visible:
+		p.refuses("processes_per_node", fmt.Sprintf("no more than the devices of CUDA_VISIBLE_DEVICES, %d", c.visible))
 	case p.world() > 0:
-	case c.perNode > 0:
-		p.set("processes_per_node", setting{value: c.perNode, written: "NPROC_PER_NODE", strength: inLauncher})
+	case c.perNode != "":
+		p.keep(c.count("processes_per_node", "NPROC_PER_NODE", c.perNode))
 	case c.visible > 0:
 		p.set("processes", setting{value: c.visible, written: "CUDA_VISIBLE_DEVICES", strength: inLauncher})
 	case p.text("sharding") != "no": // of accelerate: one process
@@ -318,6 +320,7 @@ func (c *command) tune(words []string) error {
 	}
 	words = words[1:]
 	p := c.plan
+	distributed := len(words) > 0 && strings.HasPrefix(words[0], "-")
 	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
 		var name, value string
 		switch name, value, words = flag(words, "standalone"); name {
@@ -335,6 +338,9 @@ func (c *command) tune(words []string) error {
 		return &Error{Msg: "tune run is given no recipe", Hint: hintCommand}
 	}
 	recipe := words[0]
+	if distributed && strings.HasSuffix(recipe, "_single_device") {
+		return &Error{Msg: "torchtune's recipe " + recipe + " is given flags of torchrun, and it runs on one device", Hint: "leave them out, or name the recipe of several devices: " + strings.TrimSuffix(recipe, "single_device") + "distributed"}
+	}
 	if strings.Contains(recipe, "distributed") {
 		p.set("sharding", setting{value: "fsdp2", written: "the recipe " + recipe, strength: inLauncher})
 	}
@@ -386,7 +392,7 @@ func (c *command) assigned(software, word string) error {
 	if err != nil {
 		return err
 	}
-	return c.plan.apply(t, setting{key: strings.TrimLeft(key, "-+"), value: scalar(value), written: word, strength: inCommand})
+	return c.plan.apply(t, setting{key: strings.TrimLeft(key, "-+"), value: scalar(value), written: strings.TrimLeft(key, "-+"), strength: inCommand})
 }
 
 // llamaFactory reads llamafactory-cli train, with a file or with flags.

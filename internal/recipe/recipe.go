@@ -33,6 +33,10 @@ type Recipe struct {
 	// Ranks is called once it is known how many ranks train, and with which release,
 	// where the software divides what it keeps whenever there are several; nil elsewhere.
 	Ranks func(*workload.Workload)
+	// Ranked is called with the data-parallel ranks where they are said beside files that
+	// do not say how many processes train: what follows from their number, or contradicts
+	// it; nil elsewhere.
+	Ranked func(*workload.Workload) error
 	// Adapter is the folder of an adapter that is merged; empty for none.
 	Adapter  string
 	freezing *freezing // of models that read more than text; nil where nothing is
@@ -173,7 +177,9 @@ func (p *plan) finish() (*Recipe, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.recipe.Workload = p.workload
+	if p.recipe.Workload = p.workload; p.world() == 0 {
+		p.recipe.Ranked = p.ranked
+	}
 	if len(p.auto) > 0 {
 		p.recipe.Hidden = ofWidth(p.auto)
 	}

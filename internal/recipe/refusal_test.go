@@ -135,13 +135,16 @@ func TestCommandsRefuse(t *testing.T) {
 		return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 2048\n" + keys
 	}
 	written := map[string]string{
-		"tp3.toml": titan("local_batch_size = 1\n[parallelism]\ntensor_parallel_degree = 3\n"),
-		"dp.toml":  titan("local_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 3\n"),
-		"gbs.toml": titan("local_batch_size = 3\nglobal_batch_size = 16\n"),
-		"odd.toml": titan("batch_size = 8\n[experimental]\npipeline_parallel_degree = 2\npipeline_parallel_microbatches = 3\n"),
-		"hpz.json": `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
-		"bs.json":  `{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2}}`,
-		"gas.json": `{"train_batch_size": 20, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}`,
+		"tp3.toml":  titan("local_batch_size = 1\n[parallelism]\ntensor_parallel_degree = 3\n"),
+		"dp.toml":   titan("local_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 3\n"),
+		"gbs.toml":  titan("local_batch_size = 3\nglobal_batch_size = 16\n"),
+		"odd.toml":  titan("batch_size = 8\n[experimental]\npipeline_parallel_degree = 2\npipeline_parallel_microbatches = 3\n"),
+		"cp3.toml":  titan("local_batch_size = 1\n[parallelism]\ncontext_parallel_degree = 3\n"),
+		"hsdp.yaml": "base_model: m\nmicro_batch_size: 2\ndp_shard_size: 4\ndp_replicate_size: 3\n", "bits.yaml": "base_model: m\nadapter: lora\nload_in_8bit: true\nload_in_4bit: true\n",
+		"losses.yaml": "base_model: m\nchunked_cross_entropy: true\ncut_cross_entropy: true\n",
+		"hpz.json":    `{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}`,
+		"bs.json":     `{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2}}`,
+		"gas.json":    `{"train_batch_size": 20, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}`,
 	}
 	const (
 		run      = "torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file "
@@ -165,13 +168,44 @@ func TestCommandsRefuse(t *testing.T) {
 		"torchrun --nnodes 0 run.py":                                                                                     "--nnodes is \"0\", expected a whole number of 1 or more",
 		"tune run --nnodes 3:2 full_finetune_distributed":                                                                "--nnodes is \"3:2\"",
 		"accelerate launch --num_processes 0 run.py":                                                                     "--num_processes is 0, and accelerate expects 1 or more",
-		"tune run lora_finetune_single_device --config torchtune_8b_full.yaml batch_size=0":                              "batch_size=0 is 0, and torchtune expects 1 or more",
+		"tune run lora_finetune_single_device --config torchtune_8b_full.yaml batch_size=0":                              "batch_size is 0, and torchtune expects 1 or more",
 		"trl sft --model_name_or_path m --gradient_accumulation_steps 0":                                                 "--gradient_accumulation_steps is 0",
 		"trl sft --model_name_or_path m --max_length -3":                                                                 "--max_length is -3",
-		"trl grpo --model_name_or_path m --num_generations 0":                                                            "--num_generations is 0",
+		"accelerate launch --num_processes 2 grpo.py --model_name_or_path m --per_device_train_batch_size 4 --num_generations 5": "--num_generations is 5, and transformers expects a divisor of the 8 completions",
+		"tune run --nproc_per_node 2 full_finetune_single_device --config torchtune_8b_full.yaml":                                "it runs on one device",
+		"tune run --nproc_per_node 8 full_finetune_distributed --config torchtune_8b_full.yaml data_parallel_replicate_dim=3":    "data_parallel_replicate_dim is 3, and torchtune expects",
+		"CUDA_VISIBLE_DEVICES=0 torchrun --nproc_per_node 4 run.py --model_name_or_path m":                                       "--nproc_per_node is 4, and transformers expects no more than the devices of CUDA_VISIBLE_DEVICES, 1",
+		"NPROC_PER_NODE=many llamafactory-cli train llamafactory_full.yaml":                                                      "NPROC_PER_NODE is \"many\"",
+		"NPROC_PER_NODE=0 llamafactory-cli train llamafactory_full.yaml":                                                         "NPROC_PER_NODE is \"0\"",
+		"axolotl train hsdp.yaml --nproc_per_node 8":                                                                             "hsdp.yaml: dp_replicate_size: is 3, and axolotl expects replicas × parts that are the 8",
+		"axolotl train bits.yaml":   "one of 4 and 8 bits",
+		"axolotl train losses.yaml": "cut_cross_entropy is true",
+		"torchrun --nproc_per_node 3 -m torchtitan.train --job.config_file cp3.toml": "cp3.toml: training.seq_len: is 2048, and torchtitan expects a multiple of twice the context parallelism of 3",
+		"trl grpo --model_name_or_path m --num_generations=-1":                       "--num_generations is -1, and transformers expects 1 or more",
+		"trl grpo --model_name_or_path m --num_generations 0":                        "--num_generations is 0",
 	} {
 		if _, err := Parse(strings.Fields(command), published(written)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", command, err, want)
+		}
+	}
+}
+
+// Ranks that are said beside files divide what the files say, or contradict it.
+func TestRanksBesideFiles(t *testing.T) {
+	titan := "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 2048\nlocal_batch_size = 2\nglobal_batch_size = 64\n[parallelism]\ntensor_parallel_degree = 2\ndata_parallel_replicate_degree = 2\n"
+	for ranks, want := range map[int]string{8: "", 4: "", 3: "training.global_batch_size: is 64, and torchtitan expects a multiple of 2 × 3 ranks", 1: "parallelism.data_parallel_replicate_degree: is 2"} {
+		r, err := Read([]string{"t.toml"}, published(map[string]string{"t.toml": titan}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := r.Workload
+		w.Mesh.DataParallel = ranks
+		err = r.Ranked(&w)
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%d ranks: %v, want %q", ranks, err, want)
+		case want == "" && (err != nil || w.Training.Accumulation != int64(32/ranks) || w.Training.Sharding.Group != int64(ranks/2)):
+			t.Errorf("%d ranks: %v, %+v %+v", ranks, err, w.Training, w.Training.Sharding)
 		}
 	}
 }

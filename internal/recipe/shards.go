@@ -123,6 +123,35 @@ func (p *plan) batches(ranks int64) {
 	}
 }
 
+// ranked settles what follows from a number of data-parallel ranks that is said beside
+// the files: batches, and the groups that divide one copy.
+func (p *plan) ranked(w *workload.Workload) error {
+	within := max(1, w.Mesh.TensorParallel) * max(1, w.Mesh.PipelineParallel) * max(1, w.Mesh.ContextParallel)
+	p.otherwise("processes", int64(within)*int64(w.Mesh.DataParallel), "--data-parallel")
+	micro, _ := w.Dimension(workload.MicroBatch)
+	known := len(p.derived)
+	p.workload = *w
+	cut := p.software == "torchtitan" && w.Mesh.PipelineParallel > 1 // into the micro-batches of its pipeline
+	if micro == p.number("micro_batch") && !cut {                    // else a flag or a rule says another
+		p.batches(int64(w.Mesh.DataParallel))
+	}
+	p.replicates()
+	*w = p.workload
+	p.recipe.Declared = append(p.recipe.Declared, p.derived[known:]...)
+	return p.err
+}
+
+// replicates checks the replicas and parts that are said, and divides the states by them.
+func (p *plan) replicates() {
+	if t := p.workload.Training; t != nil && (p.said("replicas") || p.said("shards")) {
+		s := &workload.Sharding{}
+		if t.Sharding != nil && (t.Sharding.Kind == workload.FSDP1 || t.Sharding.Kind == workload.FSDP2) {
+			s = t.Sharding
+		}
+		p.groups(s)
+	}
+}
+
 // grows reports a batch that grows while it trains, of which the last is said.
 func (p *plan) grows() bool {
 	s, said := p.keys["rampup_batch_size"]
@@ -157,6 +186,7 @@ func (p *plan) divides(t *workload.Train) {
 	case "fsdp":
 		t.Sharding = p.fsdp()
 	default:
+		p.replicates()
 		if p.workload.Mesh.DataParallel > 1 {
 			t.Sharding = &workload.Sharding{Kind: workload.DDP, BucketBytes: p.number("bucket_mb") << 20}
 			p.derive("sharding", workload.DDP, "several processes, and nothing that divides states")
@@ -181,6 +211,9 @@ func (p *plan) groups(s *workload.Sharding) {
 	case p.world() == 0 && shards < 1:
 		return // nobody said how many ranks there are
 	case replicas > 0 && (shards < 1 || shards*replicas == ranks) && ranks%replicas == 0:
+	case p.world() == 0: // the ranks were counted, and nobody said them
+		p.open(p.where(by), fmt.Sprintf("%d data-parallel ranks are not %d replicas of %d parts", ranks, replicas, max(1, shards)))
+		return
 	default:
 		p.refuses(by, fmt.Sprintf("replicas × parts that are the %d data-parallel ranks, not %d × %d", ranks, replicas, max(1, shards)))
 		return

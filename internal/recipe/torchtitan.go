@@ -35,7 +35,9 @@ func (p *plan) torchtitan() {
 		implementation = "fused"
 	}
 	p.optimizes(t, strings.ToLower(p.text("optimizer")), implementation)
-	p.lays()
+	if p.lays(); remains(p.number("context"), 2*p.atLeastOne("context_parallel")) && p.number("context_parallel") > 1 {
+		p.refuses("context", fmt.Sprintf("a multiple of twice the context parallelism of %d", p.number("context_parallel")))
+	}
 	format := p.format("weights_format")
 	p.plain(format, p.where("weights_format")+": all that torchtitan trains is in it")
 	p.workload.Precision.Compute = p.format("compute_format")
@@ -135,6 +137,10 @@ func (p *plan) titanCuts(t *workload.Train) {
 		}
 	}
 	if pieces < 1 || batch%pieces != 0 {
+		if by == "pipeline_parallel" { // nobody said into how many
+			p.open(p.where(by), fmt.Sprintf("a batch of %d is not cut into %d equal micro-batches", batch, pieces))
+			return
+		}
 		p.refuses(by, fmt.Sprintf("a batch of %d that is cut into equal micro-batches, not into %d", batch, pieces))
 		return
 	}

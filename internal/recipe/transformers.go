@@ -224,6 +224,13 @@ func (p *plan) pairs() {
 // completions is the length that GRPO trains on: the prompt and its completion.
 func (p *plan) completions() {
 	p.otherwise("completion_length", int64(512), "default of TRL's GRPOConfig")
+	steps := p.atLeastOne("accumulation") // without steps_per_generation (TRL, GRPOConfig)
+	if p.said("steps_per_generation") {
+		steps = p.number("steps_per_generation")
+	}
+	if n := p.number("micro_batch") * p.world() * steps; remains(n, p.number("generations")) {
+		p.refuses("generations", fmt.Sprintf("a divisor of the %d completions that all ranks make together", n))
+	}
 	prompt, completion := p.number("prompt_length"), p.number("completion_length")
 	switch {
 	case prompt > 0:
