@@ -10,11 +10,12 @@ import (
 
 	"floodmark/account"
 	"floodmark/estimate"
+	"floodmark/internal/packed"
 	"floodmark/workload"
 )
 
-//go:embed settings_readers.txt
-var readersText string
+//go:embed settings_readers.txt.gz
+var readersText []byte
 
 // readerLine is a line of settings_readers.txt: who reads a setting, and what becomes of it
 // elsewhere.
@@ -27,7 +28,11 @@ type readerLine struct {
 // readerLines are the lines of settings_readers.txt by the paths of their settings.
 func readerLines() map[string]readerLine {
 	all := map[string]readerLine{}
-	for line := range strings.Lines(readersText) {
+	text, err := packed.Text(readersText)
+	if err != nil {
+		return all
+	}
+	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 3 || words[0] == "#" {
 			continue

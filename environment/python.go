@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"floodmark/internal/child"
+	"floodmark/internal/packed"
 )
 
-//go:embed inspect.py
-var inspectScript string
+//go:embed inspect.py.gz
+var inspectScript []byte
 
 // Python is what an interpreter says of itself.
 type Python struct {
@@ -84,7 +85,11 @@ func askPython(ctx context.Context, path string, environ []string, patience time
 		p.Problem = p.Asked + " is a folder: name the interpreter in it, such as " + filepath.Join(p.Asked, "bin", "python")
 		return p, nil
 	}
-	args := append([]string{"-c", inspectScript}, extensions()...)
+	script, err := packed.Text(inspectScript)
+	if err != nil {
+		return p, err
+	}
+	args := append([]string{"-c", script}, extensions()...)
 	result, err := child.Run(ctx, child.Program{Path: p.Asked, Args: args, Env: quiet(environ), Timeout: patience, Most: mostSaid})
 	if err != nil && !errors.Is(err, child.ErrNotStarted) {
 		return p, err

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write packed texts anew")
 // A text that is embedded packed is that beside its packed file.
 func TestPacked(t *testing.T) {
 	pairs := 0
-	for _, folder := range []string{"recipe/tables", "../model/load/catalogue", "../model/hfmodel", "../device", "probe", "kit/files"} {
+	for _, folder := range []string{"recipe/tables", "../model/load/catalogue", "../model/hfmodel", "../device", "probe", "kit/files", "../settings_readers.txt", "../estimate/eager/sdpa.tsv", "../environment/inspect.py"} {
 		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !embedded(path) {
 				return err
@@ -37,7 +37,7 @@ func TestPacked(t *testing.T) {
 // embedded reports a file of which the program holds a packed copy.
 func embedded(path string) bool {
 	switch path {
-	case "../device/catalogue.tsv", "../model/hfmodel/timm.tsv", "probe/floodmark_probe.py":
+	case "../settings_readers.txt", "../estimate/eager/sdpa.tsv", "../environment/inspect.py", "../device/catalogue.tsv", "../model/hfmodel/timm.tsv", "probe/floodmark_probe.py":
 		return true
 	}
 	switch filepath.Ext(path) {

@@ -6,12 +6,13 @@ import (
 
 	"floodmark/dtype"
 	"floodmark/estimate"
+	"floodmark/internal/packed"
 	"floodmark/model"
 	"floodmark/workload"
 )
 
-//go:embed sdpa.tsv
-var sdpa string
+//go:embed sdpa.tsv.gz
+var sdpa []byte
 
 // scoring is whether attention makes scores of all pairs of positions.
 type scoring int
@@ -54,7 +55,11 @@ func special(m *model.Model) (sinks, softCap bool) {
 // supports is the release since which a type's classes run fused attention, or
 // "never"; false where it is not known.
 func supports(modelType string) (since string, known bool) {
-	for line := range strings.Lines(sdpa) {
+	text, err := packed.Text(sdpa)
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		if name == modelType && value != "" {
 			return value, true
