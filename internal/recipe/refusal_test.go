@@ -137,6 +137,7 @@ func TestCommandsRefuse(t *testing.T) {
 	written := map[string]string{
 		"tp3.toml":  titan("local_batch_size = 1\n[parallelism]\ntensor_parallel_degree = 3\n"),
 		"dp.toml":   titan("local_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 3\n"),
+		"dp4.toml":  titan("local_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 4\n"),
 		"gbs.toml":  titan("local_batch_size = 3\nglobal_batch_size = 16\n"),
 		"odd.toml":  titan("batch_size = 8\n[experimental]\npipeline_parallel_degree = 2\npipeline_parallel_microbatches = 3\n"),
 		"cp3.toml":  titan("local_batch_size = 1\n[parallelism]\ncontext_parallel_degree = 3\n"),
@@ -153,6 +154,7 @@ func TestCommandsRefuse(t *testing.T) {
 	for command, want := range map[string]string{
 		run + "tp3.toml": "--nproc_per_node is 8, and torchtitan expects a multiple of the 3 × 1 × 1 ranks of tensor, pipeline and context parallelism",
 		run + "dp.toml":  "dp.toml: parallelism.data_parallel_replicate_degree: is 2, and torchtitan expects replicas × parts that are the 8 data-parallel ranks, not 2 × 3",
+		run + "dp4.toml": "dp4.toml: parallelism.data_parallel_shard_degree: is 4, and torchtitan expects replicas of parts that make up the 8 data-parallel ranks",
 		run + "gbs.toml": "gbs.toml: training.global_batch_size: is 16, and torchtitan expects a multiple of 3 × 8 ranks, of the micro-batch",
 		run + "odd.toml": "odd.toml: experimental.pipeline_parallel_microbatches: is 3, and torchtitan expects a batch of 8 that is cut into equal micro-batches, not into 3",
 		"torchrun --nproc_per_node 6 run.py --model_name_or_path m --per_device_train_batch_size 2 --deepspeed hpz.json": "hpz.json: zero_optimization.zero_hpz_partition_size: is 4, and DeepSpeed expects a divisor of the 6 ranks",

@@ -203,7 +203,7 @@ func (p *plan) groups(s *workload.Sharding) {
 	by := field("replicas")
 	if !p.said(by) || replicas < 1 {
 		by, replicas = "shards", 1
-		if shards > 0 {
+		if shards > 0 && p.software == "axolotl" { // others have one replica unless they are told
 			replicas = ranks / shards
 		}
 	}
@@ -211,8 +211,12 @@ func (p *plan) groups(s *workload.Sharding) {
 	case p.world() == 0 && shards < 1:
 		return // nobody said how many ranks there are
 	case replicas > 0 && (shards < 1 || shards*replicas == ranks) && ranks%replicas == 0:
-	case p.world() == 0: // the ranks were counted, and nobody said them
+	case p.world() == 0 || p.software == "axolotl" && p.workload.Mesh.ExpertParallel > 1:
+		// the ranks were counted, and nobody said them; or axolotl takes those of experts off
 		p.open(p.where(by), fmt.Sprintf("%d data-parallel ranks are not %d replicas of %d parts", ranks, replicas, max(1, shards)))
+		return
+	case by == "shards" || replicas == 1:
+		p.refuses("shards", fmt.Sprintf("replicas of parts that make up the %d data-parallel ranks", ranks))
 		return
 	default:
 		p.refuses(by, fmt.Sprintf("replicas × parts that are the %d data-parallel ranks, not %d × %d", ranks, replicas, max(1, shards)))
