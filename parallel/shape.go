@@ -54,7 +54,7 @@ func (d *divider) shape(t model.Tensor) ([]int64, bool) {
 	}
 	replicated := t.Role == model.RoleProjector && slices.Contains(d.rules.WholeProjectors, d.m.Type)
 	switch {
-	case replicated || at == everything || d.share == (shares{1, 1, 1}):
+	case replicated || at == everything && t.Role != model.RoleExpertDownBias || d.share == (shares{1, 1, 1}):
 		return t.Shape, true
 	case at == unsure || vocabularyRole(t.Role):
 		return nil, false

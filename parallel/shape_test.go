@@ -120,6 +120,22 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// Biases of experts that stand in one tensor are with their experts, those of their last
+// product too, which no rank of tensors divides.
+func TestBiasesOfExperts(t *testing.T) {
+	m := oneLayer(model.Decoder, model.Layer{FeedForward: model.Experts{Count: 4, Active: 1, Width: 32, Gated: true, Bias: true}},
+		[]part{{role: model.RoleExpertGateUpBias, shape: []int64{4, 64}}, {role: model.RoleExpertDownBias, shape: []int64{4, 48}}})
+	plans, err := parallel.VLLM().Plan(m, workload.Mesh{TensorParallel: 2, ExpertParallel: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]int64{{2, 64}, {2, 48}} {
+		if got := plans[0].Tensors[i].Shape; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
 // Experts that are stored one by one are on as many ranks as divide them.
 func TestExpertsOneByOne(t *testing.T) {
 	layer := model.Layer{FeedForward: model.Experts{Count: 4, Active: 1, Width: 32, Gated: true}}

@@ -15,13 +15,18 @@ import (
 func (x *experts) exchange(e *te, normed, probabilities, routes torch.Tensor) torch.Tensor {
 	m, rows := e.m, normed.Size(0)
 	permuted := rows * x.active
-	if e.s.Capacity > 0 && e.s.Padded {
+	arriving := permuted
+	switch {
+	case e.s.Capacity > 0 && e.s.Padded:
 		permuted = e.received(rows, x) / max(1, e.groupOf())
+		arriving = permuted
+	case e.s.Imbalance > 1:
+		arriving = int64(float64(permuted) * e.s.Imbalance)
 	}
 	sent, places := x.permute(e, normed, permuted)
-	arrived := m.Keep(x.exchanged(e, sent))
-	computed := x.compute(e, arrived, probabilities, permuted)
-	back := m.Keep(x.exchanged(e, computed))
+	arrived := m.Keep(x.exchanged(e, sent, arriving))
+	computed := x.compute(e, arrived, probabilities)
+	back := m.Keep(x.exchanged(e, computed, permuted))
 	m.Drop(computed)
 	out := e.unpermute(back, places, rows)
 	m.Drop(back, arrived, sent)
@@ -108,10 +113,10 @@ func (x *experts) permute(e *te, normed torch.Tensor, rows int64) (sent, places 
 
 // compute is the rows that arrived through the rank's experts, as they are sent back,
 // for its caller to drop (routed_experts_compute).
-func (x *experts) compute(e *te, arrived, probabilities torch.Tensor, permuted int64) torch.Tensor {
-	in := arrived
+func (x *experts) compute(e *te, arrived, probabilities torch.Tensor) torch.Tensor {
+	in, own := arrived, arrived.Size(0)
 	if e.groupOf() > 1 {
-		in = e.moved("gather_from_sequence_parallel_region", in, permuted*e.groupOf())
+		in = e.moved("gather_from_sequence_parallel_region", in, own*e.groupOf())
 	}
 	if x.local > 1 {
 		in = e.moved("sort_chunks_by_idxs", in, in.Size(0))
@@ -122,20 +127,21 @@ func (x *experts) compute(e *te, arrived, probabilities torch.Tensor, permuted i
 		out = e.moved("sort_chunks_by_idxs", out, out.Size(0))
 	}
 	if e.groupOf() > 1 {
-		out = e.moved("reduce_scatter_to_sequence_parallel_region", out, permuted)
+		out = e.moved("reduce_scatter_to_sequence_parallel_region", out, own)
 	}
 	out = e.m.Keep(out)
 	e.m.Drop(made)
 	return out
 }
 
-// exchanged is rows on their way to or from the ranks of their experts; one rank alone
+// exchanged is rows on their way to or from the ranks of their experts, and so many that
+// come from others; one rank alone
 // sends nothing (all_to_all of megatron/core/tensor_parallel/mappings.py).
-func (x *experts) exchanged(e *te, rows torch.Tensor) torch.Tensor {
+func (x *experts) exchanged(e *te, rows torch.Tensor, others int64) torch.Tensor {
 	if x.count == x.local {
 		return rows
 	}
-	return e.moved("_AllToAll", rows, rows.Size(0))
+	return e.moved("_AllToAll", rows, others)
 }
 
 // moved is rows in another order or on another rank: nothing is kept of them.

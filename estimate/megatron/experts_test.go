@@ -44,6 +44,17 @@ func TestRowsOnTheirWay(t *testing.T) {
 	}
 }
 
+// To the fullest rank come more rows than it sends: a quarter more are what its
+// experts read and make, and what goes back to others, beside what it sends and gets back.
+func TestFullestRank(t *testing.T) {
+	a := small("num-layers", "1", "num-experts", "4", "moe-router-topk", "2", "disable-bias-linear", "")
+	const rows = 2 * 3 * 1024 * 512 * 2
+	tl := run(t, a, "inputs: {only: {context: 1024, micro_batch: 3}}\nlayout: {data_parallel: 2, expert_parallel: 2}\ntraining: {optimizer: adamw, megatron: {attention: fused, hidden_dropout: false, attention_dropout: false, grouped_gemm: true, dispatcher: alltoall, imbalance: 1.25}}\n")[0]
+	if sent, arrived := most(tl, rows, account.PhaseBackward), most(tl, rows*5/4, account.PhaseBackward); sent != 2 || arrived != 4 {
+		t.Errorf("%d times the rows that are sent and %d times those that arrive, want 2 and 4", sent, arrived)
+	}
+}
+
 // Without a way to send each row alone every rank gathers the positions of all into the
 // buffer that stays: those of two ranks here; their own rows are kept, and what experts
 // made is added up in a tensor of all positions.
