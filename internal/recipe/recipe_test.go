@@ -67,7 +67,8 @@ func TestPublishedFiles(t *testing.T) {
 		}},
 		{[]string{"torchtitan_8b.toml"}, "torchtitan", "meta-llama/Llama-3.1-8B-Instruct", func(r *Recipe, t *workload.Train) bool {
 			return formats(r) == "fp32 fp32 none fp32" && r.Workload.Precision.Compute == dtype.BF16 && t.Sharding.ReduceFormat == dtype.F32 &&
-				t.Sharding.Kind == workload.FSDP2 && dimension(r, workload.Context) == 8192 && len(r.Workload.Open) == 1
+				t.Sharding.Kind == workload.FSDP2 && dimension(r, workload.Context) == 8192 && len(r.Workload.Open) == 0 &&
+				t.Checkpointing.Kind == workload.SelectiveCheckpointing
 		}},
 		{[]string{"trl_sft.yaml"}, "transformers", "Qwen/Qwen2.5-0.5B", func(r *Recipe, t *workload.Train) bool { return formats(r) == "fp32 fp32 none fp32" }},
 		{[]string{"deepspeed_zero3_offload.json"}, "transformers", "", func(r *Recipe, t *workload.Train) bool {
@@ -416,6 +417,33 @@ func TestTorchtitanHasNoPlainSections(t *testing.T) {
 	for _, r := range table.rows {
 		if strings.HasSuffix(r.key, "*") && r.open == "" {
 			t.Errorf("%s stands for keys that nobody knows", r.key)
+		}
+	}
+}
+
+// torchtitan checkpoints every second layer where nobody says which, and by operators
+// where that is said.
+func TestTorchtitanCheckpoints(t *testing.T) {
+	for option, want := range map[string]workload.Checkpointing{
+		"":                               {Kind: workload.EveryCheckpointing, Every: 2},
+		"selective_ac_option = '4'":      {Kind: workload.EveryCheckpointing, Every: 4},
+		"selective_ac_option = 'op'":     {Kind: workload.SelectiveCheckpointing},
+		"mode = 'full'":                  {Kind: workload.FullCheckpointing, Every: 1},
+		"mode = 'none'":                  {},
+		"selective_ac_option = 'layers'": {Every: -1}, // refused
+	} {
+		text := "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nseq_len = 2048\n[activation_checkpoint]\n" + option + "\n"
+		r, err := Read([]string{"t.toml"}, published(map[string]string{"t.toml": text}))
+		if want.Every < 0 {
+			if err == nil || !strings.Contains(err.Error(), "selective_ac_option") {
+				t.Errorf("%s: %v", option, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", option, err)
+		} else if got := r.Workload.Training.Checkpointing; got != want {
+			t.Errorf("%s: %+v, want %+v", option, got, want)
 		}
 	}
 }

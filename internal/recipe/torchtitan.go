@@ -67,19 +67,23 @@ func (p *plan) titanModel() {
 }
 
 // titanCheckpoints reads the mode, and of the selective one which layers: every n-th,
-// or by operators, of which the least that is kept is counted.
+// which is every second where nobody says it (selective_ac_option of config_manager.py
+// since March 2024), or all by operators. The releases since February 2026, which have no
+// files, choose by operators alone.
 func (p *plan) titanCheckpoints(t *workload.Train) {
-	switch mode := p.text("activation_checkpointing"); mode {
-	case "none":
-	case "selective":
-		if n, err := strconv.Atoi(p.text("titan_layers")); err == nil && n > 0 {
-			t.Checkpointing = workload.Checkpointing{Kind: workload.EveryCheckpointing, Every: n}
-			return
-		}
-		p.open(p.where("activation_checkpointing"), "which results are kept is chosen by operators: those of full recomputation are counted, which are fewer")
-		t.Checkpointing = workload.Checkpointing{Kind: workload.FullCheckpointing, Every: 1}
-	default:
+	switch mode := p.text("activation_checkpointing"); {
+	case mode == "none":
+	case mode != "selective":
 		p.checkpoints(t)
+	case p.text("titan_layers") == "op":
+		t.Checkpointing = workload.Checkpointing{Kind: workload.SelectiveCheckpointing}
+	default:
+		p.otherwise("titan_layers", "2", "default of torchtitan")
+		n, err := strconv.Atoi(p.text("titan_layers"))
+		if err != nil || n < 0 {
+			p.refuses("titan_layers", "op, or every how many layers")
+		}
+		t.Checkpointing = workload.Checkpointing{Kind: workload.EveryCheckpointing, Every: max(1, n)}
 	}
 }
 
