@@ -21,7 +21,7 @@ small='-d=maxshapelen=72,variablemakethreshold=0,freeappend=0,rangefunccheck=0,n
 for cold in floodmark github.com vendor net crypto encoding/json encoding/asn1 html text mime golang.org fmt log reflect regexp archive context database embed flag math os path sort syscall time unicode unique compress hash bufio strconv errors strings bytes iter maps cmp; do
 	edge+=("-gcflags=$cold=-l $small" "-gcflags=$cold/...=-l $small")
 done
-for hot in account allocator bytesize replay snapshot timeline internal/gguf internal/pickle internal/safetensors; do
+for hot in account allocator bytesize replay snapshot timeline internal/pickle; do
 	edge+=("-gcflags=floodmark/$hot=-d=maxshapelen=72")
 done
 CGO_ENABLED=0 go build -tags "nethttpomithttp2,$tag" -buildvcs=false -trimpath -ldflags '-s -w -funcalign=1' "${edge[@]}" -o "$out" ./cmd/floodmark
