@@ -1,6 +1,7 @@
 package enginelog
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -17,7 +18,7 @@ type tongue struct {
 func tongues() []tongue {
 	return []tongue{
 		// python/sglang/srt/model_executor/model_runner.py, mem_cache/memory_pool.py
-		{"sglang", []said{
+		{"sglang", slices.Clone([]said{
 			{"Loadweightbegin.", place{"availmem=", ""}, KindFree, account.Device},
 			{"Loadweightend.", place{"availmem=", ""}, KindFree, account.Device},
 			{"Loadweightend.", place{"memusage=", ""}, KindWeights, account.Process},
@@ -31,9 +32,9 @@ func tongues() []tongue {
 			{"Capturecudagraphend.", place{"availmem=", ""}, KindFree, account.Device},
 			{"Capturecudagraphend.", place{"memusage=", ""}, KindGraphs, account.Process},
 			{"max_total_num_tokens=", place{"available_gpu_mem=", ""}, KindFree, account.Device},
-		}},
+		})},
 		// cpp/tensorrt_llm/batch_manager, runtime
-		{"tensorrt_llm", []said{
+		{"tensorrt_llm", slices.Clone([]said{
 			{"Loadedenginesize:", place{"Loadedenginesize:", ""}, KindWeights, account.Process},
 			{"formaxtokensinpagedKVcache", place{"", "formaxtokensinpagedKVcache"}, KindKVCache, account.Process},
 			{"forexecutioncontextmemory", place{"", "forexecutioncontextmemory"}, KindCompute, account.Process},
@@ -41,25 +42,25 @@ func tongues() []tongue {
 			{"GPUmemoryfordecoder", place{"", "GPUmemoryfordecoder"}, KindOutput, account.Process},
 			{"calculatingmaxtokensinpagedkvcache:", place{"total:", ""}, KindCapacity, account.Device},
 			{"calculatingmaxtokensinpagedkvcache:", place{"available:", ""}, KindFree, account.Device},
-		}},
+		})},
 		// deepspeed/runtime/utils.py (see_memory_usage), utils/memory_estimators
-		{"deepspeed", []said{
+		{"deepspeed", slices.Clone([]said{
 			{"Max_MA", place{"", "Max_MA"}, KindAllocated, account.Allocated},
 			{"Max_MA", place{"Max_MA", ""}, KindPeakAllocated, account.Allocated},
 			{"Max_CA", place{"", "Max_CA"}, KindReserved, account.Reserved},
 			{"Max_CA", place{"Max_CA", ""}, KindPeakReserved, account.Reserved},
 			{"|offload_", place{"", "|offload_"}, KindRequired, account.Process},
-		}},
+		})},
 		// src/axolotl/utils/bench.py
-		{"axolotl", []said{
+		{"axolotl", slices.Clone([]said{
 			{"GPUmemoryusage", place{"", "(+"}, KindAllocated, account.Allocated},
 			{"GPUmemoryusage", place{"+", "cache"}, KindCached, account.Reserved},
 			{"GPUmemoryusage", place{"+", "misc"}, KindOutside, account.Device},
-		}},
+		})},
 		// server/text_generation_server/models/flash_causal_lm.py
-		{"tgi", []said{
+		{"tgi", slices.Clone([]said{
 			{"Freememorybeforethewarmup:", place{"Freememorybeforethewarmup:", ""}, KindFree, account.Device},
-		}},
+		})},
 	}
 }
 

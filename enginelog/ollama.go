@@ -1,6 +1,7 @@
 package enginelog
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -14,7 +15,7 @@ import (
 // available.
 func ollamaKeys() []said {
 	const offload = "memory."
-	return []said{
+	return slices.Clone([]said{
 		{offload, place{before: "memory.available"}, KindFree, account.Device},
 		{offload, place{before: "memory.gpu_overhead"}, KindOverhead, account.Device},
 		{offload, place{before: "memory.required.full"}, KindRequired, account.Process},
@@ -33,7 +34,7 @@ func ollamaKeys() []said {
 		{`msg="compute graph"`, place{before: "size"}, KindCompute, account.Process},
 		{`msg="total memory"`, place{before: "size"}, KindRequired, account.Process},
 		{`msg="gpu memory"`, place{before: "free"}, KindFree, account.Device},
-	}
+	})
 }
 
 // ollama reads a line of Ollama's server; false when it is none.

@@ -1,6 +1,7 @@
 package enginelog
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/account"
@@ -8,6 +9,9 @@ import (
 
 // said is a number that a line of vLLM says, in squashed text, somewhere after
 // an opening.
+//
+// Lists of these are cloned where they are made: a list that leaves its function as it was
+// written has an array type of its own length, and the program a comparison of such arrays.
 type said struct {
 	opening string
 	place   place
@@ -25,7 +29,7 @@ func vllmSays() []said {
 		errors = "KVcacheisneeded"
 		budget = "thecurrentvLLMinstancecanuse"
 	)
-	return []said{
+	return slices.Clone([]said{
 		{"Modelloadingtook", place{"Modelloadingtook", ""}, KindWeights, account.Allocated},
 		{"workerinitmemorysnapshot:", place{"free_memory=", ""}, KindFreeAtStart, account.Device},
 		{"workerinitmemorysnapshot:", place{"total_memory=", ""}, KindCapacity, account.Device},
@@ -74,7 +78,7 @@ func vllmSays() []said {
 		{"modelweightstake", place{"reservedforKVCacheis", ""}, KindKVCacheAvailable, account.Process},
 		{errors, place{"", errors}, KindKVCacheNeeded, account.Process},
 		{"availableKVcachememory(", place{"availableKVcachememory(", ")"}, KindKVCacheAvailable, account.Process},
-	}
+	})
 }
 
 // vllm reads a line of vLLM.
