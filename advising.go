@@ -368,7 +368,7 @@ func (p *Prediction) largest(ctx context.Context, field workload.Dimension) ([]c
 	}
 	n := int64(1)
 	switch {
-	case err != nil: // an estimate that is not monotone names no largest value
+	case err != nil: // an estimate that goes back and forth everywhere names no largest value
 	case s.Value > 0:
 		n = s.Value
 	case s.Open > 0 && p.Verdict.Value == fit.DoesNotFit:

@@ -78,7 +78,7 @@ func TestAdvisedNumberIsTheBoundary(t *testing.T) {
 	p, a := advised(t, seventy(t, 4, "h100-sxm5-80gb"))
 	for _, o := range a.Options {
 		field, value, _ := strings.Cut(o.Setting, "=")
-		if o.Verdict.Value != string(fit.Fits) || !slices.Contains(SolvableFields(), workload.Dimension(field)) {
+		if o.Verdict.Value != string(fit.Fits) || !slices.Contains(SolvableFields(workload.Generation), workload.Dimension(field)) {
 			continue
 		}
 		n, err := strconv.ParseInt(value, 10, 64)

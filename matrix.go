@@ -37,6 +37,7 @@ func Doubling(from, to int64) []int64 {
 // Matrix decides every combination of the values of two dimensions on the
 // request's card: fits, cannot tell, does not fit.
 func Matrix(ctx context.Context, r Request, rows, columns Axis) ([]record.Point, error) {
+	r = r.running()
 	switch {
 	case r.Card == nil && r.Free == nil:
 		return nil, &SettingsError{errors.New("there is no card to fit on: name one with --gpu")}
@@ -46,11 +47,10 @@ func Matrix(ctx context.Context, r Request, rows, columns Axis) ([]record.Point,
 		return nil, &SettingsError{fmt.Errorf("a matrix of %d × %d values: expected 1 to %d points", len(rows.Values), len(columns.Values), maxMatrix)}
 	}
 	for _, axis := range []Axis{rows, columns} {
-		if !slices.Contains(SolvableFields(), axis.Field) {
-			return nil, unsolvable(axis.Field)
+		if !slices.Contains(SolvableFields(r.Workload.Operation), axis.Field) {
+			return nil, unsolvable(r.Workload.Operation, axis.Field)
 		}
 	}
-	r.Workload.Operation = workload.Generation
 	var points []record.Point
 	for _, row := range rows.Values {
 		across := SolveRequest{Request: r, Field: rows.Field}.with(row)
@@ -79,7 +79,7 @@ func SolveMatrix(ctx context.Context, r Request, rows, columns Axis) (*Solved, e
 			best = p
 		}
 	}
-	r.Workload.Operation = workload.Generation
+	r = r.running()
 	q := SolveRequest{Request: r, Field: rows.Field}.with(best.Values[string(rows.Field)])
 	q = SolveRequest{Request: q, Field: columns.Field}.with(best.Values[string(columns.Field)])
 	p, err := Estimate(ctx, q)
@@ -90,6 +90,14 @@ func SolveMatrix(ctx context.Context, r Request, rows, columns Axis) (*Solved, e
 		Field: string(rows.Field) + "," + string(columns.Field), Matrix: points, LimitReason: "a matrix has no single limit"}}, nil
 }
 
-func unsolvable(field workload.Dimension) error {
-	return &SettingsError{fmt.Errorf("%q cannot be solved for: choose context, generated or sequences; tensor_parallel, pipeline_parallel or gpus; utilization of an engine that fills a share of its card", field)}
+func unsolvable(op workload.Operation, field workload.Dimension) error {
+	own := "nothing that has a size"
+	for i, d := range SolvableFields(op) {
+		if i == 0 {
+			own = string(d)
+		} else {
+			own += ", " + string(d)
+		}
+	}
+	return &SettingsError{fmt.Errorf("%q cannot be solved for: choose of a %s %s; tensor_parallel, pipeline_parallel or gpus; utilization of an engine that fills a share of its card", field, op, own)}
 }

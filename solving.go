@@ -19,7 +19,7 @@ import (
 // SolveRequest asks for the largest value of one dimension.
 type SolveRequest struct {
 	Request
-	Field workload.Dimension // one of SolvableFields or LayoutFields
+	Field workload.Dimension // one of SolvableFields of the operation, or of LayoutFields
 	// CacheRoom is the bytes for the cache on the limiting rank. Where it is
 	// given, the answer is how many whole payloads it holds, and no card is asked.
 	CacheRoom int64
@@ -43,9 +43,27 @@ type Solved struct {
 	Cards      []record.CardSolution // one a card, where every card was asked for
 }
 
-// SolvableFields lists the dimensions that can be solved for.
-func SolvableFields() []workload.Dimension {
+// SolvableFields lists the dimensions that can be solved for of an operation: an
+// evaluation and a training process samples, and what is exported has no size.
+func SolvableFields(op workload.Operation) []workload.Dimension {
+	switch op {
+	case workload.Training, workload.FineTuning:
+		return []workload.Dimension{workload.Context, workload.MicroBatch}
+	case workload.Evaluation:
+		return []workload.Dimension{workload.Context, workload.Batch}
+	case workload.Export:
+		return nil
+	}
 	return []workload.Dimension{workload.Context, workload.Generated, workload.Sequences}
+}
+
+// running is the request of something that runs: who asks for the most of a model that
+// is only loaded asks about its generation.
+func (r Request) running() Request {
+	if op := r.Workload.Operation; op == "" || op == workload.Load {
+		r.Workload.Operation = workload.Generation
+	}
+	return r
 }
 
 // mostSequences bounds the search for sequences: far more than any engine runs.
@@ -58,15 +76,15 @@ const mostPositions = 1 << 24
 // ([LayoutFields]), over the same exact
 // estimate that [Estimate] makes.
 func Solve(ctx context.Context, r SolveRequest) (*Solved, error) {
-	r.Workload.Operation = workload.Generation
+	r.Request = r.running()
 	if r.Field == Utilization {
 		return solveUtilization(ctx, r)
 	}
 	if slices.Contains(LayoutFields(), r.Field) && r.CacheRoom == 0 {
 		return solveLayout(ctx, r)
 	}
-	if !slices.Contains(SolvableFields(), r.Field) {
-		return nil, unsolvable(r.Field)
+	if !slices.Contains(SolvableFields(r.Workload.Operation), r.Field) {
+		return nil, unsolvable(r.Workload.Operation, r.Field)
 	}
 	if r.CacheRoom > 0 {
 		return solveRoom(ctx, r)
@@ -171,7 +189,7 @@ func lengthened(w workload.Workload, declared int64, dimensions map[workload.Dim
 
 // highest is the largest value that is looked at, and why.
 func (r SolveRequest) highest() (int64, string) {
-	if r.Field == workload.Sequences {
+	if r.Field == workload.Sequences || r.Field == workload.MicroBatch || r.Field == workload.Batch {
 		return mostSequences, fmt.Sprintf("%d sequences is as far as the search goes", mostSequences)
 	}
 	if r.Model.MaxPosition == 0 {

@@ -37,7 +37,7 @@ func SolveOnEveryCard(ctx context.Context, r SolveRequest) (*Solved, error) {
 	}
 	r.Card, r.Free = nil, nil
 	q := r.Request
-	if slices.Contains(SolvableFields(), r.Field) {
+	if slices.Contains(SolvableFields(r.running().Workload.Operation), r.Field) {
 		q = r.with(1)
 	}
 	p, err := Estimate(ctx, q)

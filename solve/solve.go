@@ -7,7 +7,7 @@ import (
 	"floodmark/fit"
 )
 
-// Judge decides one value of the dimension. A larger value never needs less.
+// Judge decides one value of the dimension. A larger value hardly ever needs less.
 type Judge func(ctx context.Context, value int64) (fit.Verdict, error)
 
 // Solution is the largest value that is known to fit, and the largest that is
@@ -26,22 +26,22 @@ type Solution struct {
 }
 
 // Largest finds the largest value low ≤ v ≤ high by bisection. The answer is
-// exact for a judge that is monotone; each end is judged again one step to
-// either side, and a judge that is not monotone there is an error.
+// exact for a judge that is monotone; beside each end it is judged again, and where
+// that goes back and forth the value is below and the open value above.
 func Largest(ctx context.Context, low, high int64, judge Judge) (Solution, error) {
 	if low < 0 || high < low {
 		return Solution{}, fmt.Errorf("there is no value between %d and %d", low, high)
 	}
 	b := bisection{ctx: ctx, judge: judge, low: low, high: high, seen: map[int64]fit.Verdict{}}
-	value, err := b.last(func(v fit.Verdict) bool { return v.Value == fit.Fits })
+	value, err := b.last(func(v fit.Verdict) bool { return v.Value == fit.Fits }, false)
 	if err != nil {
 		return Solution{}, err
 	}
-	open, err := b.last(func(v fit.Verdict) bool { return v.Value == fit.Fits || v.Value == fit.CannotTell })
+	open, err := b.last(func(v fit.Verdict) bool { return v.Value == fit.Fits || v.Value == fit.CannotTell }, true)
 	if err != nil {
 		return Solution{}, err
 	}
-	s := Solution{Value: value, Open: open}
+	s := Solution{Value: value, Open: max(open, value)}
 	if s.At, err = b.at(max(value, low)); err != nil {
 		return Solution{}, err
 	}
@@ -74,8 +74,9 @@ func (b *bisection) at(value int64) (fit.Verdict, error) {
 	return v, err
 }
 
-// last is the largest value for which ok holds, or −1 when it holds for none.
-func (b *bisection) last(ok func(fit.Verdict) bool) (int64, error) {
+// last is the largest value for which ok holds, or −1 when it holds for none. Beside
+// a place where the judge goes back and forth it is below all of it, or with up above.
+func (b *bisection) last(ok func(fit.Verdict) bool, up bool) (int64, error) {
 	holds := func(value int64) (bool, error) {
 		v, err := b.at(value)
 		return ok(v), err
@@ -86,8 +87,38 @@ func (b *bisection) last(ok func(fit.Verdict) bool) (int64, error) {
 	if is, err := holds(b.high); err != nil || is {
 		return b.high, err
 	}
-	// Invariant: ok holds at yes and not at no.
 	yes, no := b.low, b.high
+	for range mostTurns {
+		end, err := between(yes, no, holds)
+		if err != nil {
+			return 0, err
+		}
+		beside := end - 1
+		if up {
+			beside = end + 2
+		}
+		if beside <= b.low || beside >= b.high {
+			return end, nil
+		}
+		switch is, err := holds(beside); {
+		case err != nil || is != up:
+			return end, err
+		case up:
+			yes, no = beside, b.high
+		default:
+			yes, no = b.low, beside
+		}
+	}
+	return 0, fmt.Errorf("the estimate is not monotone: between %d and %d it goes back and forth", yes, no)
+}
+
+// mostTurns is how often the search goes on beside a place where the judge is not
+// monotone: blocks of a caching allocator come in sizes, so that one position more may
+// need less.
+const mostTurns = 16
+
+// between is the value from which holds is true to where it is not, found by halves.
+func between(yes, no int64, holds func(int64) (bool, error)) (int64, error) {
 	for no-yes > 1 {
 		mid := yes + (no-yes)/2
 		is, err := holds(mid)
@@ -100,27 +131,7 @@ func (b *bisection) last(ok func(fit.Verdict) bool) (int64, error) {
 			no = mid
 		}
 	}
-	return yes, b.monotone(yes, ok)
-}
-
-// monotone looks one step to either side of an end.
-func (b *bisection) monotone(end int64, ok func(fit.Verdict) bool) error {
-	for _, step := range []struct {
-		value int64
-		want  bool
-	}{{end - 1, true}, {end + 2, false}} {
-		if step.value < b.low || step.value > b.high {
-			continue
-		}
-		v, err := b.at(step.value)
-		if err != nil {
-			return err
-		}
-		if ok(v) != step.want {
-			return fmt.Errorf("the estimate is not monotone: %d is %s beside %d", step.value, v.Value, end)
-		}
-	}
-	return nil
+	return yes, nil
 }
 
 // Payloads is how many whole payloads of so many bytes fit into a room, and the

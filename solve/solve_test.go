@@ -62,6 +62,26 @@ func TestLargestAsksSeldom(t *testing.T) {
 	}
 }
 
+// A caching allocator needs less for one position more here and there: the answer is
+// below the places where it is so, and what cannot be excluded above them.
+func TestLargestBesideAPlaceThatGoesBackAndForth(t *testing.T) {
+	judge := func(_ context.Context, v int64) (fit.Verdict, error) {
+		switch {
+		case v < 50 || v == 51:
+			return fit.Verdict{Value: fit.Fits}, nil
+		case v < 70 || v == 71:
+			return fit.Verdict{Value: fit.CannotTell}, nil
+		}
+		return fit.Verdict{Value: fit.DoesNotFit}, nil
+	}
+	for high := int64(72); high < 200; high++ {
+		s, err := Largest(context.Background(), 1, high, judge)
+		if err != nil || s.Value != 49 || s.Open != 71 {
+			t.Fatalf("up to %d: %d and %d, %v", high, s.Value, s.Open, err)
+		}
+	}
+}
+
 func TestLargestRefuses(t *testing.T) {
 	zigzag := func(_ context.Context, v int64) (fit.Verdict, error) {
 		if v%2 == 0 {
@@ -69,7 +89,7 @@ func TestLargestRefuses(t *testing.T) {
 		}
 		return fit.Verdict{Value: fit.DoesNotFit}, nil
 	}
-	if _, err := Largest(context.Background(), 0, 101, zigzag); err == nil || !strings.Contains(err.Error(), "not monotone") {
+	if _, err := Largest(context.Background(), 0, 1<<40+1, zigzag); err == nil || !strings.Contains(err.Error(), "not monotone") {
 		t.Errorf("a judge that goes up and down: %v", err)
 	}
 	broken := errors.New("broken")

@@ -20,11 +20,11 @@ func newSolve(s *session) *cobra.Command {
 	var parts partitionOptions
 	cmd := &cobra.Command{
 		Use:   "solve [FIELD] MODEL",
-		Short: "The largest context, generated or sequences that still fits, or the fewest cards",
+		Short: "The largest context, sequences or micro_batch that still fits, or the fewest cards",
 		Long: `Finds the largest value of one dimension that fits on every rank in every phase,
 over the same exact estimate that the estimate command makes, and says what limits
-it. FIELD is context, generated or sequences; the others are given as flags or in
-a workload file. Where FIELD is tensor_parallel, pipeline_parallel or gpus, it is the
+it. FIELD is context, generated or sequences, of a training context or micro_batch,
+of an evaluation context or batch; the others are given as flags or in a workload file. Where FIELD is tensor_parallel, pipeline_parallel or gpus, it is the
 fewest ranks that fit.
 
 With --cache-room it counts how many whole payloads of one sequence a room on the
@@ -40,6 +40,7 @@ doubling steps.`,
 		Example: `  floodmark solve context ./Llama-3.1-70B --generated 1024 --sequences 32 --tensor-parallel 8 --gpu h100
   floodmark solve sequences ./Llama-3.1-70B --context 8192 --generated 0 --tensor-parallel 8 --cache-room 38GiB
   floodmark solve sequences llama-3.1-8b --context 8192 --generated 1024 --card all
+  floodmark solve micro_batch ./Llama-3.2-1B --train --optimizer adamw --precision bf16-params --context 2048 --gpu rtx-4090
   floodmark solve partitions --parameters 70600000000 --layout 2+2+4+4+4 --state-budget 64GB
   floodmark solve gpus ./Llama-3.1-70B --context 8192 --generated 1024 --sequences 32 --gpu h100
   floodmark solve ./Llama-3.1-70B --generated 1024 --matrix context=8Ki..128Ki,sequences=1..64 --tensor-parallel 8 --gpu h100`,
@@ -48,7 +49,7 @@ doubling steps.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return []string{"context", "generated", "sequences", "tensor_parallel", "pipeline_parallel", "gpus", partitionsField}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"context", "generated", "sequences", "micro_batch", "batch", "tensor_parallel", "pipeline_parallel", "gpus", partitionsField}, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.ready(); err != nil {
