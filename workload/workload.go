@@ -137,6 +137,12 @@ type Feature string
 const (
 	TorchCompile Feature = "torch_compile"
 	FP8Compute   Feature = "fp8_compute"
+	// FP8Gather is matrices that fully_shard gathers in 8 bits, beside fp8_compute
+	// (enable_fsdp_float8_all_gather of torchao).
+	FP8Gather Feature = "fp8_gather"
+	// AsyncTensorParallel is tensor-parallel ranks that exchange beside their products,
+	// through symmetric memory (torch._inductor.config._micro_pipeline_tp).
+	AsyncTensorParallel Feature = "async_tensor_parallel"
 	// EagerLoss is a loss that torch_compile leaves alone (compile.components of
 	// torchtitan without loss).
 	EagerLoss     Feature = "eager_loss"
@@ -156,7 +162,7 @@ const (
 
 // Features lists every feature.
 func Features() []Feature {
-	return []Feature{TorchCompile, FP8Compute, EagerLoss, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels, ExpandableSegments}
+	return []Feature{TorchCompile, FP8Compute, FP8Gather, AsyncTensorParallel, EagerLoss, WeightOffload, CUDAGraphs, FlashAttention, NoFlashAttention, RecurrentKernels, ExpandableSegments}
 }
 
 // Adapter is one adapter beside the model.

@@ -74,7 +74,7 @@ func (j *job) program() error {
 	j.ops = &operators{m: j.machine, base: base, beforeLoss: func() {}}
 	j.ops.net = modules.New(j.machine, base, modules.Options{
 		CPU: j.device().CPU, Attention: j.attention(), Experts: modules.GroupedExperts, Training: j.trains(),
-		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(), Compiles: j.compilesLayers(), Breaks: j.hooksLayers(), EagerLoss: j.has(workload.EagerLoss), FP8: j.has(workload.FP8Compute),
+		Checkpointing: recomputes, Segment: j.train.Checkpointing.Every, Chooses: j.choosesOperators(), Compiles: j.compilesLayers(), Breaks: j.hooksLayers(), EagerLoss: j.has(workload.EagerLoss), FP8: j.has(workload.FP8Compute), Async: j.has(workload.AsyncTensorParallel),
 		Software: own, Release: release, Loss: j.loss(), Objective: j.objective(),
 		Cache:     j.train.KeepsOutputs && !recomputes,
 		Reentrant: j.reentrant(own, release),
@@ -243,14 +243,14 @@ func (h *holding) weight(t model.Tensor) modules.Weight {
 	}
 	w.Absent = h.j.gathers() && t.Role.Category() == account.CategoryParameter
 	if w.Absent && !w.Packed {
-		w.Format = h.j.gatheredFormat(w.Format)
+		w.Format = h.j.gatheredFormat(t.Role, w.Format)
 	}
 	return w
 }
 
 func (h *holding) adapter(t model.Tensor) (modules.Adapter, bool) {
 	a, has := h.tuned[t.Name]
-	a.Format = h.j.gatheredFormat(a.Format)
+	a.Format = h.j.gatheredFormat(t.Role, a.Format)
 	return a, has
 }
 

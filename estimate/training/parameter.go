@@ -130,7 +130,7 @@ func (j *job) adapter() []*parameter {
 			p := newParameter(m.Module, j.in.Model.Tensors[m.Tensor].Role, shape, f, term)
 			p.trained, p.part = true, j.partOf(m.Tensor)
 			if j.gathers() {
-				p.tensor = j.machine.Absent(j.gatheredFormat(f), true, shape...)
+				p.tensor = j.machine.Absent(j.gatheredFormat(p.role, f), true, shape...)
 			} else {
 				p.tensor = j.machine.Adapter(f, shape...)
 			}

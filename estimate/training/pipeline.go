@@ -109,7 +109,7 @@ func (j *job) receives(s *stage) {
 func (j *job) sentFormat() dtype.Format {
 	for _, t := range j.in.Model.Tensors {
 		if t.Role.Category() == account.CategoryParameter {
-			return j.gatheredFormat(t.Stored)
+			return j.gatheredFormat(model.RoleNorm, t.Stored)
 		}
 	}
 	return dtype.F32
@@ -144,6 +144,9 @@ func (j *job) pipelineStep(n int) {
 	}
 	j.merged(&s.pieces[len(s.pieces)-1])
 	j.finish()
+	if last := len(j.tl.Phases) - 1; j.compilesLayers() { // micro-batches run blocks from the beginning on
+		j.reordered(int32(last), j.tl.Phases[last].First)
+	}
 }
 
 // clear is what a step begins with (clear_runtime_states).

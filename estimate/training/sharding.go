@@ -168,12 +168,17 @@ func (d *divided) keepsGradients() bool {
 }
 
 // gatheredFormat is the format in which a parameter is gathered: the declared one
-// of the computation, where the software casts for it.
-func (j *job) gatheredFormat(stored dtype.Format) dtype.Format {
+// of the computation, where the software casts for it, and 8 bits of what computes in 8
+// bits where that is asked for (fsdp_pre_all_gather of
+// https://github.com/pytorch/ao/blob/v0.8.0/torchao/float8/fsdp_utils.py).
+func (j *job) gatheredFormat(role model.Role, stored dtype.Format) dtype.Format {
 	compute := j.in.Workload.Precision.Compute
 	s := j.sharing()
 	if s == nil || s.Kind != workload.FSDP1 && s.Kind != workload.FSDP2 || compute == dtype.Unknown || stored.Bits() < 16 {
 		return stored
+	}
+	if j.has(workload.FP8Gather) && j.has(workload.FP8Compute) && j.compilesLayers() && modules.Multiplies(role) {
+		return dtype.F8E4M3
 	}
 	return compute
 }
@@ -188,7 +193,7 @@ type piece struct {
 // none; words of packed weights among them.
 func (j *job) pieces() []*piece {
 	var list []*piece
-	add := func(p *parameter) { list = append(list, &piece{p, j.gatheredFormat(p.format)}) }
+	add := func(p *parameter) { list = append(list, &piece{p, j.gatheredFormat(p.role, p.format)}) }
 	if j.ops == nil {
 		for _, p := range j.held {
 			if p.role.Category() == account.CategoryParameter {
@@ -338,5 +343,5 @@ func (j *job) absent(p *parameter, bytes int64, cast bool) {
 	case cast:
 		p.format = dtype.F32
 	}
-	p.tensor = j.machine.Absent(j.gatheredFormat(p.format), p.trained, p.shape...)
+	p.tensor = j.machine.Absent(j.gatheredFormat(p.role, p.format), p.trained, p.shape...)
 }

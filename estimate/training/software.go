@@ -125,13 +125,14 @@ func (j *job) hooksLayers() bool {
 }
 
 // reordered is what a compiled backward leaves open. What is requested is open beside
-// its blocks alone: what stood higher before them stays the peak until it is reached.
+// its blocks alone, which run from a moment on: what stood higher before them stays the
+// peak until it is reached.
 // What the allocator reserves is open by the whole of it, since another order of sizes
 // finds other blocks in the cache.
-func (j *job) reordered(index int32) {
+func (j *job) reordered(index int32, from int) {
 	tokens, _ := j.tokens()
 	whole := j.ops.net.Reordered(tokens)
-	open := max(0, whole-j.below(j.tl.Phases[index], j.ops.net.BlocksFrom()))
+	open := max(0, whole-j.below(j.tl.Phases[index], from))
 	p := requested(operatorFormula)
 	if open > 0 {
 		j.bound(j.term(account.TermTemporaries, account.CategoryTemporary, p), int(index), index, account.Between(0, open, p))

@@ -113,7 +113,7 @@ func (j *job) microBatch(n, micro int, makes bool) {
 			j.gradientsApart()
 		})
 		if j.compilesLayers() {
-			j.reordered(int32(len(j.tl.Phases) - 1))
+			j.reordered(int32(len(j.tl.Phases)-1), j.ops.net.BlocksFrom())
 		}
 		if why := j.undescribed(); why != "" {
 			j.unpredicted(from, len(j.tl.Phases)-1, why)

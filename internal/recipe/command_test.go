@@ -44,6 +44,9 @@ func TestParse(t *testing.T) {
 		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.bogus 3 --checkpoint.no-enable", func(r *Recipe, t *workload.Train) bool {
 			return slices.ContainsFunc(r.Workload.Open, func(s string) bool { return strings.HasPrefix(s, "--training.bogus: ") }) && len(r.Workload.Open) == 1
 		}},
+		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.compile --float8.enable_float8_linear --float8.enable_fsdp_float8_all_gather --experimental.enable_async_tensor_parallel --parallelism.tensor_parallel_degree=2", func(r *Recipe, t *workload.Train) bool {
+			return slices.Equal(r.Workload.Features, []workload.Feature{workload.TorchCompile, workload.FP8Compute, workload.FP8Gather, workload.AsyncTensorParallel})
+		}},
 		{"torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file torchtitan_8b.toml --training.seq_len 4096 --parallelism.tensor_parallel_degree=2", func(r *Recipe, t *workload.Train) bool {
 			return r.Workload.Mesh.TensorParallel == 2 && r.Workload.Mesh.DataParallel == 4 && dimension(r, workload.Context) == 4096
 		}},

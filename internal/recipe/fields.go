@@ -41,7 +41,7 @@ func kinds() map[field]kind {
 			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast
 			freeze_language_model freeze_vision_tower freeze_multi_modal_projector do_train do_predict predict_with_generate do_eval checkpoints save_only_model gather_on_save four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_mlp lora_head recompute_attention
 			gate_linear squared_relu cpu_only whole_host
-			quick_geglu no_accumulation_fusion fused_loss no_loader_mask no_softmax_fusion no_gelu_fusion no_swiglu_fusion no_dropout_fusion no_rope_fusion wide_softmax scaled_scores deterministic expandable_segments megatron_fsdp grouped_gemm permute_fusion padded head_norms fp8_parameters uncached_weights wide_ends router_fills userbuffers count_embedding count_loss fine_offload`,
+			quick_geglu no_accumulation_fusion fused_loss no_loader_mask no_softmax_fusion no_gelu_fusion no_swiglu_fusion no_dropout_fusion no_rope_fusion wide_softmax scaled_scores deterministic expandable_segments megatron_fsdp grouped_gemm permute_fusion padded head_norms fp8_parameters uncached_weights wide_ends router_fills userbuffers count_embedding count_loss fine_offload float8_linear float8_gather async_tensor_parallel`,
 		aList:   `lora_targets modules_to_save recompute_modules rewards fsdp_options offload_modules`,
 		aNumber: `validation eval_every eval_iterations save_every rollout_utilization kl adapter_dropout attention_dropout hidden_dropout capacity clamp rope_factor rope_mscale rope_mscale_all`,
 	} {

@@ -49,8 +49,25 @@ func (p *plan) torchtitan() {
 	if p.yes("gathered_loss") && p.workload.Mesh.TensorParallel > 1 {
 		t.Loss = workload.GatheredLoss
 	}
+	p.titanFeatures()
 	p.titanPipeline(t)
 	p.titanValidates()
+}
+
+// titanFeatures is products in 8 bits, of which the matrices are gathered in 8 bits too
+// where ranks divide them, and exchanges of tensor-parallel ranks beside products, which
+// torch.compile makes (torchtitan/float8.py and parallelize_llama.py at 9dec370).
+func (p *plan) titanFeatures() {
+	w := &p.workload
+	if p.yes("float8_linear") {
+		w.Features = append(w.Features, workload.FP8Compute)
+		if p.yes("float8_gather") {
+			w.Features = append(w.Features, workload.FP8Gather)
+		}
+	}
+	if p.yes("async_tensor_parallel") && w.Mesh.TensorParallel > 1 {
+		w.Features = append(w.Features, workload.AsyncTensorParallel)
+	}
 }
 
 func (p *plan) titanModel() {

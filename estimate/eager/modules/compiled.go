@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"slices"
+
 	"floodmark/dtype"
 	"floodmark/internal/torch"
 	"floodmark/model"
@@ -47,6 +49,7 @@ func (n *Net) keptBy(l *layer) kept {
 type buffers interface {
 	Empty(f dtype.Format, shape ...int64) torch.Tensor
 	Free(t torch.Tensor)
+	Alias(t torch.Tensor, shape ...int64) torch.Tensor
 	Flash(q, k torch.Tensor) (out, lse torch.Tensor)
 }
 
@@ -158,11 +161,7 @@ func (r *region) network() {
 func (n *Net) compiledBlock(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	r := n.regionOf(l, x, batch)
 	n.blocksFrom = 0
-	r.begins = func() {
-		if n.blocksFrom == 0 {
-			n.blocksFrom = n.m.Moment()
-		}
-	}
+	r.begins = n.backs
 	weights := []torch.Tensor{
 		l.at(model.RoleNorm, 0).weight, l.one(model.RoleQuery), l.one(model.RoleKey), l.one(model.RoleValue), l.one(model.RoleAttentionOutput),
 		l.at(model.RoleNorm, 1).weight, l.one(model.RoleGate), l.one(model.RoleUp), l.one(model.RoleDown),
@@ -262,8 +261,12 @@ func (r *region) all() []*torch.Tensor {
 func (n *Net) Reordered(positions int64) int64 {
 	var most int64
 	for _, l := range n.stacks[0].layers {
+		if n.tensorRanks() > 1 {
+			most = max(most, n.reorderedAcross(&l, positions))
+			continue
+		}
 		gate := l.one(model.RoleGate)
-		bytes, _ := gate.Dtype().Size([]int64{3, positions, gate.Size(0)})
+		bytes, _ := l.at(model.RoleNorm, 0).weight.Dtype().Size([]int64{3, positions, gate.Size(0)})
 		for _, role := range products() {
 			if w := l.one(role); n.o.FP8 {
 				operands, _ := dtype.F8E4M3.Size([]int64{2, positions, w.Size(0) + w.Size(1)})
@@ -280,6 +283,16 @@ func products() []model.Role {
 	return []model.Role{model.RoleQuery, model.RoleKey, model.RoleValue, model.RoleAttentionOutput, model.RoleGate, model.RoleUp, model.RoleDown}
 }
 
+// Multiplies reports the role of a matrix of a block.
+func Multiplies(role model.Role) bool { return slices.Contains(products(), role) }
+
+// backs notes when backward came to its first block.
+func (n *Net) backs() {
+	if n.blocksFrom == 0 {
+		n.blocksFrom = n.m.Moment()
+	}
+}
+
 // BlocksFrom is the moment at which the backward of the last micro-batch came to its
 // first compiled block.
 func (n *Net) BlocksFrom() int { return n.blocksFrom }
@@ -293,10 +306,12 @@ func (n *Net) compileLacks(l *layer) string {
 		return "what FP8 keeps of a compiled block that is not computed again is not modelled"
 	case n.o.CPU:
 		return "what torch.compile makes for a CPU is not modelled"
-	case !attends || a.KVHeads < 2 || a.KeyDim > widestFlash:
+	case !attends || a.KVHeads < 2 && n.tensorRanks() == 1 || a.KeyDim > widestFlash:
 		return "what torch.compile keeps of attention with one key head, or heads wider than flash attention takes, is not modelled"
-	case l.one(model.RoleGate).Dtype() == dtype.F32:
+	case l.at(model.RoleNorm, 0).weight.Dtype() == dtype.F32:
 		return "what torch.compile keeps of blocks in 32 bits is not modelled"
+	case n.tensorRanks() > 1:
+		return n.acrossLacks(l)
 	}
 	return ""
 }

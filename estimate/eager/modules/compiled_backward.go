@@ -39,7 +39,7 @@ func (b *regionBackward) end(list ...*torch.Tensor) {
 func (b *regionBackward) run(weights []torch.Tensor) {
 	gradient := func(i int) {
 		w := weights[i]
-		b.g.Give(i+1, b.g.Empty(w.Dtype(), w.Shape()...))
+		b.g.Give(i+1, b.g.Empty(b.format, w.Shape()...)) // whatever the weight was gathered in
 	}
 	b.again()
 	above := b.throughNetwork(gradient)

@@ -77,6 +77,7 @@ type Options struct {
 	EagerLoss     bool  // it leaves the loss alone
 	Breaks        bool  // layers have hooks that end what torch.compile makes one graph of
 	FP8           bool  // products read copies of their operands in 8 bits
+	Async         bool  // ranks exchange beside the products of compiled blocks, through symmetric memory
 	Reentrant     bool  // by the older of PyTorch's two ways
 	InputGrads    bool  // embeddings want a gradient, as peft asks with checkpointing
 	Reference     bool  // scans run without kernels of other packages (mamba-ssm, causal-conv1d)

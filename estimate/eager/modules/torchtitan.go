@@ -155,7 +155,9 @@ func (n *Net) titanThrough(l *layer, x torch.Tensor, batch int64) torch.Tensor {
 	n.before(l, x)
 	run := func(x torch.Tensor) torch.Tensor { return n.titanBlock(l, x, batch) }
 	var out torch.Tensor
-	if n.o.Compiles {
+	if n.o.Compiles && n.tensorRanks() > 1 {
+		out = n.acrossBlock(l, x, batch)
+	} else if n.o.Compiles {
 		out = n.compiledBlock(l, x, batch)
 	} else if n.o.Chooses {
 		out = n.m.CheckpointKeeping(everySecondProduct, func(args []torch.Tensor) torch.Tensor { return run(args[0]) }, x)
@@ -318,9 +320,6 @@ func (n *Net) titanLacks() string {
 		}
 		if !n.o.Compiles {
 			continue
-		}
-		if n.tensorRanks() > 1 {
-			return "what torch.compile makes of a block between tensor-parallel ranks is not modelled"
 		}
 		if why := n.compileLacks(&l); why != "" {
 			return why
