@@ -10,8 +10,19 @@ import (
 	"floodmark/model"
 )
 
-// A compiled block between tensor-parallel ranks runs as the wrappers that were
-// recorded of it say (compiled_across.txt).
+// What a block of torchtitan's Llama becomes under torch.compile between tensor-parallel
+// ranks where it is computed again (a full checkpoint inside of the compiled region, of
+// which nothing but the input stays): the buffers that the wrapper of inductor makes and
+// lets go of, in their order. Recorded with PyTorch 2.6.0 and torchao 0.8.0 by
+// oracle/compiled_across.py, of Llama 3.1 405B over 8 ranks, 4 sequences of 8,192; a
+// wrapper for a CPU, whose fusions are others than a GPU's. What symmetric memory makes
+// for a product is from torch/distributed/_symmetric_memory/__init__.py of that release.
+//
+// A line is the format of the products, how ranks exchange (async: through symmetric
+// memory), the pass, and its buffers, counted from 0: +PD2 is one of P times D elements of
+// 2 bytes, -3 the end of the fourth, F3 flash attention whose query is that, which makes
+// two, B3 its backward, which makes three, = what is given out: the result, or the
+// gradients of the input and of the weights.
 //
 //go:embed compiled_across.txt
 var acrossText string
@@ -20,9 +31,9 @@ var acrossText string
 type wrapper struct {
 	buffers
 	gradients *torch.Gradients // of backward
-	passes    map[string]string
+	programs  [2]string        // of forward and of backward
 	format    dtype.Format
-	sizes     map[byte]int64
+	sizes     []int64 // of the letters of dimensions
 	query     []int64
 	made      []torch.Tensor
 }
@@ -31,29 +42,29 @@ type wrapper struct {
 // them in attention and products.
 func (n *Net) wrapperOf(format dtype.Format, batch, own, width, heads, keyHeads, head, inner int64) wrapper {
 	all := own * n.tensorRanks()
-	return wrapper{passes: n.acrossPrograms(), format: format, query: []int64{batch, heads, all / batch, head},
-		sizes: map[byte]int64{'P': all, 'S': own, 'D': width, 'Q': heads * head, 'K': keyHeads * head, 'I': inner, 'H': heads}}
+	return wrapper{programs: [2]string{n.acrossProgram(" forward "), n.acrossProgram(" backward ")}, format: format, query: []int64{batch, heads, all / batch, head},
+		sizes: []int64{all, own, width, heads * head, keyHeads * head, inner, heads}}
 }
 
-// acrossPrograms is the recorded wrappers by their pass.
-func (n *Net) acrossPrograms() map[string]string {
-	name := "16"
+// dimensions are the letters of a block's sizes: P positions, S those of one rank, D
+// width, Q and K the rank's width of queries and of keys, I that of its network, H its
+// query heads.
+const dimensions = "PSDQKIH"
+
+// acrossProgram is the recorded wrapper of a pass.
+func (n *Net) acrossProgram(pass string) string {
+	name := "\n16"
 	if n.o.FP8 {
-		name = "fp8"
+		name = "\nfp8"
 	}
 	if n.o.Async {
-		name += " async "
+		name += " async"
 	} else {
-		name += " sync "
+		name += " sync"
 	}
-	passes := map[string]string{}
-	for line := range strings.Lines(acrossText) {
-		if pass, is := strings.CutPrefix(line, name); is {
-			pass, program, _ := strings.Cut(pass, " ")
-			passes[pass] = program
-		}
-	}
-	return passes
+	_, program, _ := strings.Cut(acrossText, name+pass)
+	program, _, _ = strings.Cut(program, "\n")
+	return program
 }
 
 // acrossBlock is the block as a compiled region of a rank, of which x has the rank's
@@ -78,13 +89,13 @@ func (w wrapper) function(inputs []torch.Tensor, begins func()) torch.Function {
 			c.Save(inputs...)
 			forward := w
 			forward.buffers = c
-			return []torch.Tensor{c.Alias(forward.run(w.passes["forward"])[0], inputs[0].Shape()...)}
+			return []torch.Tensor{c.Alias(forward.run(w.programs[0])[0], inputs[0].Shape()...)}
 		},
 		Backward: func(g *torch.Gradients) {
 			begins()
 			backward := w
 			backward.buffers, backward.gradients = g, g
-			for i, out := range backward.run(w.passes["backward"]) {
+			for i, out := range backward.run(w.programs[1]) {
 				g.Give(i, g.Alias(out, inputs[i].Shape()...))
 			}
 		},
@@ -93,7 +104,7 @@ func (w wrapper) function(inputs []torch.Tensor, begins func()) torch.Function {
 
 // run runs a program, and returns what it gives out.
 func (w *wrapper) run(program string) (out []torch.Tensor) {
-	for token := range strings.FieldsSeq(program) {
+	for _, token := range strings.Fields(program) {
 		at, _ := strconv.Atoi(token[1:])
 		switch token[0] {
 		case '+':
@@ -111,7 +122,7 @@ func (w *wrapper) run(program string) (out []torch.Tensor) {
 			}
 			w.Free(query)
 		case '=':
-			for number := range strings.SplitSeq(token[1:], ",") {
+			for _, number := range strings.Split(token[1:], ",") {
 				at, _ := strconv.Atoi(number)
 				out = append(out, w.made[at])
 			}
@@ -124,7 +135,7 @@ func (w *wrapper) run(program string) (out []torch.Tensor) {
 func (w *wrapper) sized(size string) torch.Tensor {
 	last, elements := len(size)-1, int64(1)
 	for i := range last {
-		elements *= w.sizes[size[i]]
+		elements *= w.sizes[strings.IndexByte(dimensions, size[i])]
 	}
 	switch size[last] {
 	case '1':
