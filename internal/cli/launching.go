@@ -46,23 +46,25 @@ type asked struct {
 }
 
 // ask reads what an argument, the files of a recipe, or the command behind "--" asks
-// about.
-func ask(cmd *cobra.Command, arg string, configs []string) (*asked, error) {
+// about, of the engine of --engine, whose release bears on defaults.
+func ask(cmd *cobra.Command, arg string, configs []string, engine string) (*asked, error) {
 	_, words, launched := behindDash(cmd, cmd.Flags().Args())
+	recipes := recipe.Reader{Files: configuration}
+	recipes.Engine.Name, recipes.Engine.Version, _ = strings.Cut(engine, "@")
 	switch {
 	case launched && len(configs) > 0:
 		return nil, &usageError{err: fmt.Errorf("--config %s stands beside a command, which names its own files", configs[0]), hint: "name the file in the command, or leave the command out"}
 	case launched && recipe.Starts(words):
-		r, err := recipe.Parse(words, configuration)
+		r, err := recipes.Parse(words)
 		return askedOf(r, err, arg)
 	case launched:
 		c, err := launch.Parse(words)
 		return askedBy(c, err)
 	case len(configs) > 0:
-		r, err := recipe.Read(configs, configuration)
+		r, err := recipes.Read(configs)
 		return askedOf(r, err, arg)
 	case isRecipe(arg):
-		r, err := recipe.Read([]string{arg}, configuration)
+		r, err := recipes.Read([]string{arg})
 		return askedOf(r, err, "")
 	}
 	if !isWorkloadFile(arg) {

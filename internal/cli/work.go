@@ -89,7 +89,7 @@ func completions(cmd *cobra.Command) {
 // request is what the command line asks: a model, a workload file that names one,
 // or the command that starts an engine, with the flags on top.
 func (s *session) request(cmd *cobra.Command, o *workOptions, arg string) (floodmark.Request, error) {
-	asked, err := ask(cmd, arg, o.configs)
+	asked, err := ask(cmd, arg, o.configs, o.engine)
 	if err != nil {
 		return floodmark.Request{}, err
 	}

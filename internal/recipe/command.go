@@ -28,11 +28,14 @@ func Starts(words []string) bool {
 
 // Parse reads the words of a command, as a shell would hand them over, and the files
 // that it names.
-func Parse(words []string, files Files) (*Recipe, error) {
+func Parse(words []string, files Files) (*Recipe, error) { return Reader{Files: files}.Parse(words) }
+
+// Parse is [Parse] with what the reader knows beside the files.
+func (r Reader) Parse(words []string) (*Recipe, error) {
 	if len(words) > mostWords {
 		return nil, &Error{Msg: fmt.Sprintf("the command has %d words, more than the %d that are read", len(words), mostWords)}
 	}
-	c := &command{plan: newPlan(files)}
+	c := &command{plan: newPlan(r)}
 	rest := c.before(words)
 	if len(rest) == 0 {
 		return nil, &Error{Msg: "there is no command to read", Hint: hintCommand}
@@ -428,6 +431,6 @@ func (c *command) trl(words []string) error {
 	default:
 		return &Error{Msg: "of TRL's commands sft, dpo, grpo, kto, reward and rloo are read", Hint: hintCommand}
 	}
-	c.plan.method, c.every = words[0], "trl "+words[0]
+	c.plan.method, c.plan.ofTRL, c.every = words[0], true, "trl "+words[0]
 	return c.arguments("transformers", words[1:])
 }

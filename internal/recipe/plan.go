@@ -33,6 +33,7 @@ type fact struct {
 // workload once all of it was read.
 type plan struct {
 	files     Files
+	engine    workload.Engine
 	folder    string // of the file that is read
 	opened    int
 	software  string // that trains; empty while only launchers and shards were read
@@ -40,6 +41,7 @@ type plan struct {
 	every     string // the launcher that starts a process for each device, where nobody says how many
 	builds    string // what a script of Megatron-LM builds that is no GPT
 	exportsTo string // of LLaMA-Factory, where an export is done: cpu, or auto for a card
+	ofTRL     bool   // a program of TRL's own is started
 	method    string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
 	recipe    Recipe
 	workload  workload.Workload
@@ -53,8 +55,8 @@ type plan struct {
 	err       error    // the first value that is of the wrong kind
 }
 
-func newPlan(files Files) *plan {
-	return &plan{files: files, facts: map[field]fact{}, keys: map[string]setting{}, kinds: kinds(), tables: map[string]*table{}}
+func newPlan(r Reader) *plan {
+	return &plan{files: r.Files, engine: r.Engine, facts: map[field]fact{}, keys: map[string]setting{}, kinds: kinds(), tables: map[string]*table{}}
 }
 
 // reads notes whose configuration is read. What shards or launches trains nothing.

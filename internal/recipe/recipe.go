@@ -71,8 +71,11 @@ const (
 
 // Read reads configuration files that belong to one training: a recipe, and
 // beside it those of its launcher and of its sharding.
-func Read(names []string, files Files) (*Recipe, error) {
-	p := newPlan(files)
+func Read(names []string, files Files) (*Recipe, error) { return Reader{Files: files}.Read(names) }
+
+// Read is [Read] with what the reader knows beside the files.
+func (r Reader) Read(names []string) (*Recipe, error) {
+	p := newPlan(r)
 	of := map[string]string{} // kinds of files, of which there is one each
 	for _, name := range names {
 		software, err := p.file(name)

@@ -334,7 +334,7 @@ func TestSabotagedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"zero_optimization.stage", "gradient_clipping"} {
-		p := newPlan(nil)
+		p := newPlan(Reader{})
 		less := table{software: whole.software}
 		for _, r := range whole.rows {
 			if r.key != key {
@@ -384,7 +384,7 @@ func TestUnknownKeysOfSections(t *testing.T) {
 		"g.json": {`{"_comment": "a", "_why": {"b": 1}, "zero_optimization": {"stage": 3, "_c": "d", "bogus": 3}, "optimizer": {"type": "AdamW", "params": {"bogus": 1, "amsgrad": false}}, "bogus": 3}`,
 			[]string{"bogus", "zero_optimization.bogus", "optimizer.params.bogus"}, nil},
 	} {
-		p := newPlan(published(map[string]string{name: c.text}))
+		p := newPlan(Reader{Files: published(map[string]string{name: c.text})})
 		if _, err := p.file(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

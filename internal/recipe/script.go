@@ -33,6 +33,7 @@ func (c *command) script(words []string) error {
 		c.plan.lowers(base, "it builds another model than pretrain_gpt.py, whose layers have a program here")
 		c.plan.builds = strings.TrimSuffix(strings.TrimPrefix(base, "pretrain_"), ".py")
 	}
+	c.plan.ofTRL = strings.HasPrefix(name, "trl.scripts.") || strings.Contains(name, "trl/scripts/") || strings.Contains(name, "trl/examples/scripts/")
 	c.methodOf(base)
 	return c.arguments(software, words)
 }
@@ -40,6 +41,7 @@ func (c *command) script(words []string) error {
 // methodOf tells TRL's trainers by the name of the script.
 func (c *command) methodOf(script string) {
 	stem := strings.ToLower(strings.TrimSuffix(script, ".py"))
+	stem = stem[strings.LastIndex(stem, ".")+1:] // of a module
 	for _, m := range []string{"grpo", "dpo", "kto", "sft", "rloo"} {
 		if stem == m || strings.HasPrefix(stem, m+"_") || strings.HasSuffix(stem, "_"+m) {
 			c.plan.method = m

@@ -146,6 +146,12 @@ func (p *plan) specialTransformers(software string, s setting) bool {
 			p.set("checkpointing", s)
 		}
 		return true
+	case s.key == "use_flash_attn" && software == "transformers":
+		if p.on(s) {
+			s.value = "flash_attention_2"
+			p.set("attention", s)
+		}
+		return true
 	case s.key == "gradient_checkpointing_kwargs" && software != "llamafactory":
 		p.checkpointArguments(s)
 		return true

@@ -16,6 +16,7 @@ import (
 // accelerator.py, utils/fsdp_utils.py; TRL at f2cd57710ae3 trainer/; DeepSpeed at
 // edaa72212672 runtime/engine.py.
 func (p *plan) transformers() {
+	p.peftExample()
 	p.methodByKeys()
 	p.trl()
 	t := p.train()
@@ -56,18 +57,9 @@ func (p *plan) trl() {
 	if p.method == "" || p.software != "transformers" {
 		return
 	}
-	const by = "default of TRL's configurations"
-	if !p.yes("fp16") {
-		p.otherwise("bf16", true, by)
-	}
-	p.otherwise("checkpointing", true, by)
-	p.otherwise("micro_batch", int64(8), "default of TrainingArguments")
-	p.otherwise("weights_format", "float32", "default of TRL's ModelConfig")
+	p.trlDefaults()
 	if p.yes("peft") {
 		p.otherwise("lora_rank", int64(16), "default of TRL's ModelConfig")
-	}
-	if p.method != "grpo" {
-		p.otherwise("context", int64(1024), by+" (max_length)")
 	}
 }
 
@@ -97,7 +89,7 @@ func (p *plan) trainerOptimizer(t *workload.Train) {
 		}
 		return
 	}
-	p.otherwise("optimizer", "adamw_torch_fused", "default of transformers with PyTorch 2.8 and later")
+	p.defaultOptimizer()
 	name := p.text("optimizer")
 	if name == "adamw_torch" {
 		p.optimizes(t, "adamw", "foreach")
@@ -106,11 +98,25 @@ func (p *plan) trainerOptimizer(t *workload.Train) {
 	p.optimizes(t, name, "")
 }
 
+// defaultOptimizer is that of the Trainer, which became the fused one with transformers
+// 4.54 and PyTorch 2.8 (https://github.com/huggingface/transformers/pull/37358); that of
+// PyTorch came out after TRL 0.20.
+func (p *plan) defaultOptimizer() {
+	if p.before("transformers", 4, 54) || p.before("trl", 0, 21) {
+		p.otherwise("optimizer", "adamw_torch", "default of transformers before release 4.54, or PyTorch before 2.8")
+		return
+	}
+	p.otherwise("optimizer", "adamw_torch_fused", "default of transformers with PyTorch 2.8 and later")
+}
+
 // trainerFormats is in which format each tensor is kept, which depends on who
 // divides the states.
 func (p *plan) trainerFormats(t *workload.Train, base dtype.Format, why string) {
 	mixed, by := p.mixed()
 	adapter := p.adapts()
+	if !adapter {
+		p.uncounted()
+	}
 	shards := p.shards()
 	fp32 := workload.In(dtype.F32)
 	if base == dtype.Unknown && (adapter || shards == "" || mixed == dtype.Unknown) {
@@ -123,8 +129,8 @@ func (p *plan) trainerFormats(t *workload.Train, base dtype.Format, why string) 
 			base, why = mixed, by+": DeepSpeed casts the model"
 		}
 		p.tunes(t, base, why)
-		if p.software == "transformers" && p.method != "" && t.Tuning.Base != "" {
-			t.Tuning.Format = dtype.BF16 // TRL casts adapters on packed weights
+		if p.software == "transformers" && p.method != "" && t.Tuning.Base != "" && p.castsAdapters() {
+			t.Tuning.Format = dtype.BF16
 		}
 	case shards == "deepspeed" && mixed != dtype.Unknown:
 		gradients := workload.In(mixed)
@@ -146,6 +152,15 @@ func (p *plan) trainerFormats(t *workload.Train, base dtype.Format, why string) 
 		t.Autocast = mixed
 		p.derive("autocast", workload.FormatName(mixed), by)
 	}
+}
+
+// castsAdapters reports that TRL casts adapters on packed weights to bf16: always in later
+// releases, and before only with --bf16 and on 4 bits
+// (https://github.com/huggingface/trl/blob/v0.26.0/trl/trainer/dpo_trainer.py, and
+// sft_trainer.py beside it).
+func (p *plan) castsAdapters() bool {
+	earlier := p.before("trl", 0, 26) || p.method == "dpo" && p.before("trl", 1, 0)
+	return !earlier || p.yes("bf16") && p.yes("four_bit")
 }
 
 // adapts reports whether an adapter is trained beside a frozen model.
@@ -223,7 +238,6 @@ func (p *plan) pairs() {
 
 // completions is the length that GRPO trains on: the prompt and its completion.
 func (p *plan) completions() {
-	p.otherwise("completion_length", int64(512), "default of TRL's GRPOConfig")
 	steps := p.atLeastOne("accumulation") // without steps_per_generation (TRL, GRPOConfig)
 	if p.said("steps_per_generation") {
 		steps = p.number("steps_per_generation")
@@ -286,6 +300,9 @@ func (p *plan) rollout() {
 	if !p.yes("rollout") {
 		p.open("generation", "what generation holds in the trained model between steps is not modelled")
 		return
+	}
+	if p.before("trl", 1, 0) {
+		p.otherwise("rollout_mode", "server", "default of TRL before 1.0")
 	}
 	p.otherwise("rollout_mode", "colocate", "default of TRL 1.0 and later; before it was server")
 	if p.text("rollout_mode") != "colocate" {
