@@ -10,7 +10,8 @@ import (
 )
 
 // Sharding is how data-parallel ranks divide what training keeps, as the software
-// that does it was told. A count of 0 is that software's default.
+// that does it was told. A count of 0 is that software's default; a bucket of it, or what
+// its third stage gathers, keeps and holds, is -1 where it was told 0.
 type Sharding struct {
 	Kind ShardingKind
 	// Group is how many ranks share one copy: fewer than the data-parallel ranks
@@ -176,10 +177,10 @@ func (c *checker) sharding(d shardingYAML) *Sharding {
 	const field = "training.sharding."
 	s := &Sharding{
 		Group: c.atLeast(field+"group", d.Group, 0), Secondary: c.atLeast(field+"secondary", d.Secondary, 0), ReduceFormat: c.format(field+"reduce_format", d.ReduceFormat),
-		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, 0), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, 0),
+		ReduceBucket: c.atLeast(field+"reduce_bucket", d.ReduceBucket, -1), GatherBucket: c.atLeast(field+"gather_bucket", d.GatherBucket, -1),
 		BucketView: d.BucketView, KeepsGathered: d.KeepsGathered, Overlap: d.Overlap, ReshardsOver: c.atLeast(field+"reshards_over", d.ReshardsOver, 0),
-		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, 0), Persistence: c.atLeast(field+"persistence", d.Persistence, 0),
-		MostLive: c.atLeast(field+"most_live", d.MostLive, 0), Release: d.Release,
+		Prefetch: c.atLeast(field+"prefetch", d.Prefetch, -1), Persistence: c.atLeast(field+"persistence", d.Persistence, -1),
+		MostLive: c.atLeast(field+"most_live", d.MostLive, -1), Release: d.Release,
 	}
 	if d.BucketBytes != "" {
 		s.BucketBytes = c.bytes(field+"bucket_bytes", d.BucketBytes)

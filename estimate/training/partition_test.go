@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"floodmark/internal/checklist"
+
+	"floodmark/workload"
 )
 
 // The numbers that each way to cut is documented with.
@@ -81,4 +83,13 @@ func sum(list []int64) int64 {
 		n += x
 	}
 	return n
+}
+
+// A bucket or a threshold that was told 0 is 0, and one that nobody said the default.
+func TestZeroIsNoDefault(t *testing.T) {
+	s := sharing{Sharding: workload.Sharding{ReduceBucket: -1, Persistence: -1, Prefetch: 7}}
+	s.defaults()
+	if s.ReduceBucket != 0 || s.Persistence != 0 || s.Prefetch != 7 || s.MostLive != 1_000_000_000 {
+		t.Errorf("%+v", s.Sharding)
+	}
 }

@@ -90,8 +90,11 @@ func (j *job) sharing() *sharing {
 // and of PyTorch (torch/nn/parallel/distributed.py, bucket_cap_mb).
 func (s *sharing) defaults() {
 	set := func(n *int64, to int64) {
-		if *n == 0 {
+		switch *n {
+		case 0:
 			*n = to
+		case -1: // it was told 0
+			*n = 0
 		}
 	}
 	set(&s.BucketBytes, 25<<20)

@@ -140,7 +140,7 @@ func TestMegatronIn8Bits(t *testing.T) {
 
 // A model that no class of Hugging Face's has is that of the arguments.
 func TestMegatronArguments(t *testing.T) {
-	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --multi-latent-attention --q-lora-rank 192 --kv-lora-rank 64 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16 --num-experts 4 --moe-layer-freq [0]*1+[1]*3 --moe-token-dispatcher-type alltoall --disable-bias-linear --cp-comm-type a2a"), published(nil))
+	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --multi-latent-attention --q-lora-rank 192 --kv-lora-rank 64 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 32 --bf16 --num-experts 4 --moe-layer-freq [0]*1+[1]*3 --moe-token-dispatcher-type alltoall --disable-bias-linear --cp-comm-type a2a"), published(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestGPTOSS(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	const large = `torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 36 --hidden-size 2880 --num-attention-heads 64 --kv-channels 64 --num-experts 128 --quick-geglu --position-embedding-type yarn
-		--padded-vocab-size 201088 --seq-length 4096 --micro-batch-size 1 --bf16 --no-bias-dropout-fusion`
+		--padded-vocab-size 201088 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --bf16 --no-bias-dropout-fusion`
 	for more, unfused := range map[string]int{"": 1, "--rotary-scaling-factor 32.0": 2, "--rotary-scaling-factor 32.0 --mscale 1.0 --mscale-all-dim 1.0": 1, "--rotary-scaling-factor 32 --disable-bias-linear": 3} {
 		r, err := Parse(strings.Fields(large+" "+more), published(nil))
 		if err != nil || len(r.Workload.Open) > 0 || len(r.Workload.Training.Megatron.Unfused) != unfused || r.Arguments["vocab-size"] != "201088" || r.Workload.Training.Megatron.VocabularyMultiple != 1 {
@@ -204,7 +204,7 @@ func TestMegatronSurroundings(t *testing.T) {
 		{"env CUBLAS_WORKSPACE_CONFIG=:4096:8 torchrun --nproc_per_node 8 pretrain_gpt.py", 32 << 20, ""},
 		{"CUBLAS_WORKSPACE_CONFIG=large torchrun --nproc_per_node 8 pretrain_gpt.py", 0, "CUBLAS_WORKSPACE_CONFIG"},
 		{"torchrun --nproc_per_node 8 pretrain_bert.py", 0, "pretrain_bert.py: it builds another model"},
-		{"torchrun --nproc_per_node 8 pretrain_t5.py --encoder-num-layers 4 --decoder-num-layers 2", 0, "pretrain_t5.py: it builds another model"},
+		{"torchrun --nproc_per_node 8 pretrain_t5.py --decoder-num-layers 2", 0, "pretrain_t5.py: it builds another model"},
 	} {
 		r, err := Parse(strings.Fields(c.command+rest), published(nil))
 		if err != nil {
@@ -224,7 +224,7 @@ func TestOtherScripts(t *testing.T) {
 		"pretrain_t5.py --encoder-num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-file bert-large-cased-vocab.txt --vocab-extra-ids 100": "t5  29096",
 		"pretrain_mamba.py --hidden-size 512 --pipeline-model-parallel-size 2 --hybrid-layer-pattern M-M*-":                                             "mamba 2 ",
 	} {
-		r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 "+command+" --seq-length 1024 --micro-batch-size 4 --bf16"), published(nil))
+		r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 "+command+" --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --bf16"), published(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestMegatronDeterministic(t *testing.T) {
 		"NVTE_ALLOW_NONDETERMINISTIC_ALGO=1 torchrun --nproc_per_node 8 pretrain_gpt.py": false,
 		"torchrun --nproc_per_node 8 pretrain_gpt.py --deterministic-mode":               true,
 	} {
-		r, err := Parse(strings.Fields(command+" --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
+		r, err := Parse(strings.Fields(command+" --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
 		if err != nil || r.Workload.Training.Megatron.Deterministic != want {
 			t.Errorf("%s: %v (%v)", command, r.Workload.Training.Megatron.Deterministic, err)
 		}
@@ -258,7 +258,7 @@ func TestExpandableSegments(t *testing.T) {
 		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False,max_split_size_mb:64 torchrun --nproc_per_node 8": false,
 		"PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8 torchrun --nproc_per_node 8":               false,
 	} {
-		r, err := Parse(strings.Fields(command+" pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
+		r, err := Parse(strings.Fields(command+" pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 32 --bf16"), published(nil))
 		if err != nil || slices.Contains(r.Workload.Features, workload.ExpandableSegments) != want {
 			t.Errorf("%s: %v (%v)", command, r.Workload.Features, err)
 		}
@@ -268,7 +268,7 @@ func TestExpandableSegments(t *testing.T) {
 // A pipeline of Megatron's: interleaved where a stage runs several pieces, and
 // recomputation with its method.
 func TestMegatronPipeline(t *testing.T) {
-	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 80 --hidden-size 8192 --num-attention-heads 64 --vocab-size 50257 --seq-length 4096 --micro-batch-size 1 --global-batch-size 64 --fp16 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5 --recompute-granularity full --recompute-method block --recompute-num-layers 2"), published(nil))
+	r, err := Parse(strings.Fields("torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 80 --hidden-size 8192 --num-attention-heads 64 --vocab-size 50257 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --fp16 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5 --recompute-granularity full --recompute-method block --recompute-num-layers 2"), published(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

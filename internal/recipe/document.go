@@ -158,6 +158,15 @@ func scalar(text string) any {
 	return text
 }
 
+// argument is a scalar as argparse has it, to which 2.0 and 1e9 are no whole numbers.
+func argument(text string) any {
+	v := scalar(text)
+	if n, is := v.(int64); is && strings.ContainsAny(text, ".eE") {
+		return float64(n)
+	}
+	return v
+}
+
 // whole is a number as an integer where it is one: 5e8 is.
 func whole(f float64) any {
 	if f > -1<<53 && f < 1<<53 && f == float64(int64(f)) {

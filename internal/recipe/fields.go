@@ -104,6 +104,9 @@ func noCount(v any) error {
 			return fmt.Errorf("is the text %q, expected a whole number without quotes", shown(v))
 		}
 	case float64:
+		if _, is := whole(v).(int64); is {
+			return fmt.Errorf("is %.1f, expected a whole number without a fraction", v)
+		}
 		return fmt.Errorf("is %s, expected a whole number of at most %d", strconv.FormatFloat(v, 'f', -1, 64), mostCount)
 	case []any, map[string]any:
 		return fmt.Errorf("is a list or a table, expected a whole number")

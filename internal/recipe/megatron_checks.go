@@ -34,6 +34,8 @@ func (p *plan) megatronCounts() []megatronRule {
 	capacity := p.share("capacity")
 	return []megatronRule{
 		{p.number("experts") > workload.MostExperts, "experts", fmt.Sprintf("%d or fewer", workload.MostExperts)},
+		{!p.said("micro_batch") && !p.given("yaml_cfg"), "micro_batch", "--micro-batch-size"},
+		{!p.said("max_positions") && !p.given("use_checkpoint_args") && !p.given("yaml_cfg"), "max_positions", "--max-position-embeddings"},
 		{p.said("experts") && p.number("active_experts") > p.number("experts"), "active_experts", fmt.Sprintf("no more than the %d experts", p.number("experts"))},
 		{p.said("capacity") && !(capacity <= 1e6 && capacity >= -1e6), "capacity", "a factor"},
 	}

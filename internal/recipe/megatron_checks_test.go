@@ -58,6 +58,26 @@ func TestMegatronRefuses(t *testing.T) {
 		"--pipeline-model-parallel-layout Ett|ttL --account-for-loss-in-pipeline-split":                      "none of the other ways",
 		"--multi-latent-attention --group-query-attention":                                                   "beside latent attention",
 		"--use-precision-aware-optimizer --optimizer sgd":                                                    "--optimizer is sgd" + refused + "adam",
+		"--fine-grained-activation-offloading":                                                               "--offload-modules beside it",
+		"--encoder-num-layers 12":                                                                            "one of it and --num-layers; --num-layers is 12",
+		"--decoder-num-layers 12":                                                                            "",
+		"--overlap-param-gather --use-distributed-optimizer":                                                 "--overlap-grad-reduce beside it",
+		"--overlap-param-gather --overlap-grad-reduce":                                                       "--use-distributed-optimizer beside it",
+		"--overlap-param-gather --overlap-grad-reduce --use-distributed-optimizer":                           "",
+		"--exp-avg-dtype bf16":                                                                               "--use-precision-aware-optimizer beside it",
+		"--exp-avg-sq-dtype fp8":                                                                             "--use-precision-aware-optimizer beside it",
+		"--main-params-dtype fp16":                                                                           "--use-precision-aware-optimizer beside it",
+		"--main-grads-dtype bf16":                                                                            "--use-precision-aware-optimizer beside it",
+		"--exp-avg-dtype fp32":                                                                               "",
+		"--recompute-granularity selective --recompute-modules layernorm mla_up_proj":                        "--recompute-modules is layernorm, mla_up_proj" + refused + "--multi-latent-attention beside",
+		"--recompute-activations --recompute-modules moe_act":                                                "--moe-grouped-gemm beside moe_act",
+		"--recompute-modules moe_act":                                                                        "", // no layer is computed again
+		"--cross-entropy-loss-fusion --cross-entropy-fusion-impl foo":                                        "native or te",
+		"--hidden-dropout 5":                                                                                 "0 to 1",
+		"--micro-batch-size 2.0":                                                                             "--micro-batch-size is 2.0, expected a whole number without a fraction",
+		"--seq-length 1e3":                                                                                   "--seq-length is 1000.0",
+		"--clip-grad 1.0 --lr 1e-4 --eval-iters 10":                                                          "",
+		"--multi-latent-attention --kv-lora-rank 0":                                                          "--kv-lora-rank is 0",
 		"--max-position-embeddings 512":                                                                      "--max-position-embeddings is 512",
 	} {
 		words := strings.Fields(base) // a flag that is given again stands in place of the one before
@@ -76,6 +96,17 @@ func TestMegatronRefuses(t *testing.T) {
 			t.Errorf("%s: %v", flags, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %q", flags, err, want)
+		}
+	}
+}
+
+// What Megatron-LM does not start without.
+func TestMegatronNeeds(t *testing.T) {
+	const all = " --micro-batch-size 2 --max-position-embeddings 1024"
+	for left, want := range map[string]string{"": "", " --micro-batch-size 2": "expects --micro-batch-size", " --max-position-embeddings 1024": "expects --max-position-embeddings"} {
+		_, err := Parse(strings.Fields("torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 --vocab-size 32000 --seq-length 1024 --bf16"+strings.Replace(all, left, "", 1)), published(nil))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("without%s: %v, want %q", left, err, want)
 		}
 	}
 }

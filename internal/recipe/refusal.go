@@ -37,8 +37,11 @@ func numberOf(v any) (n float64, is bool) {
 	return 0, false
 }
 
-// inRange reports a value that is one of a range's alternatives.
+// inRange reports a value that is one of a range's alternatives, or a list with one that is.
 func inRange(values string, v any) bool {
+	if list, is := v.([]string); is {
+		return slices.ContainsFunc(list, func(one string) bool { return inRange(values, one) })
+	}
 	n, is := numberOf(v)
 	return slices.ContainsFunc(strings.Split(values, "|"), func(one string) bool {
 		low, high, spans := strings.Cut(one, "..")

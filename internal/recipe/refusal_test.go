@@ -215,10 +215,10 @@ func TestRanksBesideFiles(t *testing.T) {
 // Of a flag that is given twice the last counts, as argparse has it, and it is said.
 func TestFlagsGivenTwice(t *testing.T) {
 	for command, want := range map[string]string{
-		"torchrun --nproc_per_node 2 --nproc_per_node 4 run.py --model_name_or_path m":                                              "--nproc_per_node is given twice, 2 and then 4: the last counts",
-		"torchrun --nproc_per_node 4 run.py --model_name_or_path m --block_size 8 --block_size 16":                                  "--block_size is given twice, 8 and then 16: the last counts",
-		"torchrun --nproc_per_node 4 pretrain_gpt.py --num-layers 3 --num-layers 8 --pipeline-model-parallel-size 4":                "--num-layers is given twice, 3 and then 8: the last counts",
-		"torchrun --nproc_per_node 4 run.py --model_name_or_path m --per_device_train_batch_size 2 --per_device_train_batch_size=2": "",
+		"torchrun --nproc_per_node 2 --nproc_per_node 4 run.py --model_name_or_path m":                                                                                "--nproc_per_node is given twice, 2 and then 4: the last counts",
+		"torchrun --nproc_per_node 4 run.py --model_name_or_path m --block_size 8 --block_size 16":                                                                    "--block_size is given twice, 8 and then 16: the last counts",
+		"torchrun --nproc_per_node 4 pretrain_gpt.py --num-layers 3 --num-layers 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --max-position-embeddings 8": "--num-layers is given twice, 3 and then 8: the last counts",
+		"torchrun --nproc_per_node 4 run.py --model_name_or_path m --per_device_train_batch_size 2 --per_device_train_batch_size=2":                                   "",
 	} {
 		r, err := Parse(strings.Fields(command), published(nil))
 		if err != nil {
@@ -259,6 +259,26 @@ func TestTOMLNumbers(t *testing.T) {
 		tree, err := decodeTOML("f.toml", []byte("a = "+number+"\n"))
 		if err != nil || tree["a"] != want {
 			t.Errorf("%s: %v %v", number, tree["a"], err)
+		}
+	}
+}
+
+// A 0 that is said is no default.
+func TestZerosThatAreSaid(t *testing.T) {
+	written := map[string]string{"d.json": `{"zero_optimization": {"stage": 3, "reduce_bucket_size": 0, "allgather_bucket_size": 0,
+		"stage3_prefetch_bucket_size": 0, "stage3_param_persistence_threshold": 0, "stage3_max_live_parameters": 0}}`}
+	for command, want := range map[string][6]int64{
+		"torchrun --nproc_per_node 2 run.py --model_name_or_path m --deepspeed d.json":    {0, -1, -1, -1, -1, -1},
+		"torchrun --nproc_per_node 2 run.py --model_name_or_path m":                       {},
+		"torchrun --nproc_per_node 2 run.py --model_name_or_path m --ddp_bucket_cap_mb 0": {-1},
+	} {
+		r, err := Parse(strings.Fields(command), published(written))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.Workload.Training.Sharding
+		if got := [6]int64{s.BucketBytes, s.ReduceBucket, s.GatherBucket, s.Prefetch, s.Persistence, s.MostLive}; got != want {
+			t.Errorf("%s: %v, want %v", command, got, want)
 		}
 	}
 }

@@ -223,7 +223,7 @@ func flags(t *table, words []string) (settings []setting, loose []string) {
 		switch len(values) {
 		case 0:
 		case 1:
-			s.value = scalar(strings.Trim(values[0], `"'`))
+			s.value = argument(strings.Trim(values[0], `"'`))
 		default:
 			list := make([]any, len(values))
 			for i, v := range values {

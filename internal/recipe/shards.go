@@ -153,8 +153,11 @@ func (p *plan) replicates() {
 }
 
 // grows reports a batch that grows while it trains, of which the last is said.
-func (p *plan) grows() bool {
-	s, said := p.keys["rampup_batch_size"]
+func (p *plan) grows() bool { return p.given("rampup_batch_size") }
+
+// given reports a key that says something.
+func (p *plan) given(key string) bool {
+	s, said := p.keys[key]
 	return said && !empty(s.value)
 }
 
@@ -188,7 +191,7 @@ func (p *plan) divides(t *workload.Train) {
 	default:
 		p.replicates()
 		if p.workload.Mesh.DataParallel > 1 {
-			t.Sharding = &workload.Sharding{Kind: workload.DDP, BucketBytes: p.number("bucket_mb") << 20}
+			t.Sharding = &workload.Sharding{Kind: workload.DDP, BucketBytes: max(-1, p.elements("bucket_mb")<<20)}
 			p.derive("sharding", workload.DDP, "several processes, and nothing that divides states")
 		}
 	}
@@ -232,11 +235,19 @@ func (p *plan) groups(s *workload.Sharding) {
 	}
 }
 
+// elements is a count of a sharding: -1 where 0 is said, which is no default.
+func (p *plan) elements(f field) int64 {
+	if n := p.number(f); n != 0 || !p.said(f) {
+		return n
+	}
+	return -1
+}
+
 // zero is DeepSpeed's ZeRO by its stage and its buffers.
 func (p *plan) zero() *workload.Sharding {
 	s := &workload.Sharding{
-		Group: max(0, p.number("shard_group")), ReduceBucket: p.number("reduce_bucket"), GatherBucket: p.number("gather_bucket"),
-		Prefetch: p.number("prefetch"), Persistence: p.number("persistence"), MostLive: p.number("most_live"), ReduceFormat: p.format("reduce_format"),
+		Group: max(0, p.number("shard_group")), ReduceBucket: p.elements("reduce_bucket"), GatherBucket: p.elements("gather_bucket"),
+		Prefetch: p.elements("prefetch"), Persistence: p.elements("persistence"), MostLive: p.elements("most_live"), ReduceFormat: p.format("reduce_format"),
 	}
 	stage := p.number("zero_stage")
 	switch {
