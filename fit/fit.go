@@ -153,8 +153,8 @@ func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 	for i, phase := range a.Phases {
 		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), hasOpen(phase)}
 		j.Rank = rank
-		// What is open is open in the last, which holds what came before it.
-		if i == 0 || j.worse(answer) || (j.open && answer.open && j.Value == answer.Value && j.least == answer.least) {
+		// A run dies in the first; of others that stand alike the last holds what came before it.
+		if i == 0 || j.worse(answer) || j.Value != DoesNotFit && j.Value != NotRunnable && !answer.worse(j) {
 			answer = j
 		}
 	}

@@ -161,6 +161,27 @@ func TestPhaseOfThePeakIsNamed(t *testing.T) {
 	}
 }
 
+// What is unknown from one phase on is said of the phase that stands highest, as the
+// table names it: of equal ones of that with more allocated, else of the last.
+func TestPhaseOfAnOpenTermIsNamed(t *testing.T) {
+	p := account.Provenance{Scope: account.Process}
+	phase := func(id account.PhaseID, inner int64) account.Phase {
+		open := account.AtLeast(inner*gib, "nobody said", account.Provenance{})
+		return account.Phase{ID: id, AtPeak: []account.Share{{Bytes: open}}, Peaks: []account.Peak{
+			{Figure: account.AtLeast(20*gib, "nobody said", p)}, {Figure: account.Exact(inner*gib, account.Provenance{Scope: account.Allocated})}}}
+	}
+	a := oneRank(0, account.Exact(gib, p))
+	for _, c := range []struct {
+		forward, backward, step int64
+		want                    account.PhaseID
+	}{{16, 18, 10, account.PhaseBackward}, {18, 18, 10, account.PhaseBackward}, {18, 16, 10, account.PhaseForward}, {10, 10, 10, account.PhaseOptimizerStep}} {
+		a.Phases = []account.Phase{phase(account.PhaseForward, c.forward), phase(account.PhaseBackward, c.backward), phase(account.PhaseOptimizerStep, c.step)}
+		if v := Decide(Calculated, []account.Account{a}, Budgets{0: card(80*gib, 80*gib)}); v.Phase != c.want || v.Value != CannotTell {
+			t.Errorf("%+v: %s in %s", c, v.Value, v.Phase)
+		}
+	}
+}
+
 // Phases differ in how well they are known: the least is of one and the most of
 // another, and what is left of the card is less than either says by itself.
 func TestHeadroomIsOverAllPhases(t *testing.T) {

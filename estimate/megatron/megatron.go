@@ -12,6 +12,7 @@ import (
 	"floodmark/internal/torch"
 	"floodmark/model"
 	"floodmark/parallel"
+	"floodmark/timeline"
 	"floodmark/workload"
 )
 
@@ -76,12 +77,12 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 		r.phase("optimizer", 1)
 		r.states.step()
 	}
-	if why != "" {
-		r.te.m.Unknown(why)
-	}
 	tl, err := r.te.m.Timeline()
 	if err != nil {
 		return estimate.Result{}, parallel.NotModelled("the program of this model does not run: %v", err)
+	}
+	if why != "" { // from the first forward pass on: what it leaves in the allocator stays
+		r.tl.Hold(account.TermActivations, account.CategoryActivation, 1, timeline.ToEnd, account.Unknown(why, requested(operatorFormula)))
 	}
 	r.imbalance()
 	r.somewhere()
