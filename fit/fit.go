@@ -118,10 +118,12 @@ type judgement struct {
 	least int64
 	inner int64 // the least that is allocated in that phase
 	open  bool  // a term of that phase is unknown
+	heir  bool  // nothing is but what the allocator kept of another phase's
 }
 
 // worse orders judgements: what cannot run, then what does not fit, then what
-// nobody can say; among equals the one that is known to need more. Of phases that need
+// nobody can say; among equals the one that is known to need more, though of those that
+// nobody can tell what only inherits the unknown comes last. Of phases that need
 // the same since the allocator keeps what another freed, that is the one with more
 // allocated; of those that nobody can tell, one with an open term of its own says why.
 func (j judgement) worse(than judgement) bool {
@@ -129,6 +131,8 @@ func (j judgement) worse(than judgement) bool {
 	switch {
 	case order[j.Value] != order[than.Value]:
 		return order[j.Value] < order[than.Value]
+	case j.Value == CannotTell && j.heir != than.heir:
+		return than.heir
 	case j.least != than.least:
 		return j.least > than.least
 	case j.Value != CannotTell && j.Value != Fits:
@@ -151,7 +155,8 @@ func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 	}
 	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
-		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), hasOpen(phase)}
+		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), false, false}
+		j.open, j.heir = hasOpen(a, phase)
 		j.Rank = rank
 		// A run dies in the first; of others that stand alike the last holds what came before it.
 		if i == 0 || j.worse(answer) || j.Value != DoesNotFit && j.Value != NotRunnable && !answer.worse(j) {
@@ -348,12 +353,16 @@ func tooMuch(phase account.Phase, need account.Figure, budget Budget, highest in
 
 func show(bytes int64) string { return bytesize.Format(bytes, bytesize.GiB) }
 
-// hasOpen reports a phase of which a term is unknown.
-func hasOpen(phase account.Phase) bool {
-	return slices.ContainsFunc(phase.AtPeak, func(s account.Share) bool {
-		_, bounded := s.Bytes.Need()
-		return !bounded
-	})
+// hasOpen reports a phase of which a term is unknown, and one of which only what the
+// allocator kept is.
+func hasOpen(a account.Account, phase account.Phase) (open, heir bool) {
+	for _, s := range phase.AtPeak {
+		if _, bounded := s.Bytes.Need(); !bounded {
+			heir = a.Terms[s.Term].ID == account.TermAllocatorCache && (heir || !open)
+			open = true
+		}
+	}
+	return open, heir
 }
 
 // largest is the term that holds most at the peak.

@@ -182,6 +182,31 @@ func TestPhaseOfAnOpenTermIsNamed(t *testing.T) {
 	}
 }
 
+// A phase that stands higher and only inherits the unknown, in what the allocator kept,
+// is not named in place of the one that makes it.
+func TestPhaseThatMakesTheUnknownIsNamed(t *testing.T) {
+	unknown := account.Unknown("nobody said", account.Provenance{Scope: account.Process})
+	a := oneRank(0, account.Exact(gib, account.Provenance{Scope: account.Process}))
+	a.Terms = []account.Term{{ID: account.TermActivations}, {ID: account.TermAllocatorCache}}
+	phase := func(id account.PhaseID, low int64, terms ...int) account.Phase {
+		ph := account.Phase{ID: id, Peaks: []account.Peak{{Figure: account.AtLeast(low*gib, "nobody said", account.Provenance{Scope: account.Process})}}}
+		for _, term := range terms {
+			ph.AtPeak = append(ph.AtPeak, account.Share{Term: term, Bytes: unknown})
+		}
+		return ph
+	}
+	for _, shares := range [][]int{{0}, {0, 1}, {1, 0}} {
+		a.Phases = []account.Phase{phase(account.PhaseForward, 8, shares...), phase(account.PhaseOptimizerStep, 12, 1)}
+		if v := Decide(Calculated, []account.Account{a}, Budgets{0: card(80*gib, 80*gib)}); v.Phase != account.PhaseForward {
+			t.Errorf("%v: %s is named", shares, v.Phase)
+		}
+	}
+	a.Phases = a.Phases[1:]
+	if v := Decide(Calculated, []account.Account{a}, Budgets{0: card(80*gib, 80*gib)}); v.Term != account.TermAllocatorCache {
+		t.Errorf("%s is named where nothing else is unknown", v.Term)
+	}
+}
+
 // Phases differ in how well they are known: the least is of one and the most of
 // another, and what is left of the card is less than either says by itself.
 func TestHeadroomIsOverAllPhases(t *testing.T) {
