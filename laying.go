@@ -80,13 +80,14 @@ func room(m estimate.Memory) (least, most int64, known bool) {
 }
 
 // runsWithin is the runs that end within amounts of bytes on a card of so many; free is
-// the run without a limit, which is that within an amount that it does not reach.
+// the run without a limit, which is that within an amount that it does not reach. What
+// is requested at once is the same in every run that ends, so that none ends within less.
 func runsWithin(ctx context.Context, tl *timeline.Timeline, free *replay.Run, o replay.Options, card int64, left []int64) ([]*replay.Run, error) {
 	var ended []*replay.Run
 	for _, amount := range left {
 		run := free
 		switch {
-		case amount <= 0:
+		case amount <= 0 || free.Stopped == nil && amount < free.Peaks.Requested.Bytes:
 			continue
 		case run.Peaks.Reserved.Bytes > amount:
 			o.Capacity, o.TotalMemory = amount, card

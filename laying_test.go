@@ -2,6 +2,7 @@ package floodmark
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"floodmark/account"
@@ -106,5 +107,24 @@ func TestBlocksThatLieBadly(t *testing.T) {
 	v := fit.Decide(fit.Calculated, []account.Account{a}, fit.Budgets{fit.EveryRank: {Card: "card", Capacity: total, Others: account.Zero("none", account.Provenance{})}})
 	if v.Value != fit.CannotTell {
 		t.Errorf("%s: %v", v.Value, v.Reasons)
+	}
+}
+
+// A run within less than is requested at once cannot end, and is not made: the context
+// of this one is over, so that any run would be an error.
+func TestRunsThatCannotEndAreNotMade(t *testing.T) {
+	tl := passing(3, 4)
+	free, err := replay.Simulate(context.Background(), tl, replay.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, end := context.WithCancel(context.Background())
+	end()
+	least := free.Peaks.Requested.Bytes
+	if runs, err := runsWithin(over, tl, free, replay.DefaultOptions(), 1<<30, []int64{quarter, least - 1}); len(runs) > 0 || err != nil {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+	if _, err := runsWithin(over, tl, free, replay.DefaultOptions(), 1<<30, []int64{least}); !errors.Is(err, context.Canceled) {
+		t.Errorf("what may end is not run: %v", err)
 	}
 }
