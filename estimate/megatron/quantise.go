@@ -25,7 +25,7 @@ func (s settings) cannotQuantise(arch string) string {
 	switch recipe := s.Quantisation; {
 	case recipe == "":
 		return ""
-	case arch == "Ampere" || arch == "Volta":
+	case arch == "Ampere" || arch == "Turing" || arch == "Volta" || arch == "Pascal":
 		return "products in 8 bits need compute capability 8.9"
 	case recipe == workload.BlockScaling && arch == "Ada":
 		return "products in 8 bits of blocks of 128 need compute capability 9.0"

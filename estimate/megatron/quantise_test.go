@@ -50,6 +50,7 @@ func TestWeightsIn8Bits(t *testing.T) {
 func TestNo8Bits(t *testing.T) {
 	for _, c := range []struct{ card, recipe, want string }{
 		{"Ampere", "tensorwise", "compute capability 8.9"},
+		{"Turing", "tensorwise", "compute capability 8.9"},
 		{"Hopper", "mxfp8", "compute capability 10.0"},
 	} {
 		if _, err := laidOn(c.card, small(), strings.Replace(in8, "RECIPE", c.recipe, 1)); err == nil || !strings.Contains(err.Error(), c.want) {

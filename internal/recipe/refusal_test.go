@@ -282,3 +282,26 @@ func TestZerosThatAreSaid(t *testing.T) {
 		}
 	}
 }
+
+// What builds the model of torchtune, and keys that its sections do not have, are named,
+// and nothing is decided over them.
+func TestTorchtuneIsOpen(t *testing.T) {
+	const rest = "\noptimizer: {_component_: torch.optim.AdamW}\nbatch_size: 2\n"
+	const model = "model: {_component_: torchtune.models.llama3_1.llama3_1_8b}" + rest
+	for text, want := range map[string]string{
+		model + "tokenizer: {max_seq_len: 512}\ndataset: {_component_: d, packed: true, split: train}\n": "",
+		"model: {_component_: my.own.builder}" + rest:                                                    "u.yaml: model._component_: what it builds is not known here",
+		"model: null" + rest:                               "u.yaml: model: it builds no model",
+		model + "tokenizer: {max_seq_length: 131072}\n":    "u.yaml: tokenizer.max_seq_length: this key is not known",
+		model + "dataset: {max_seq_len_override: 99999}\n": "u.yaml: dataset.max_seq_len_override: this key is not known",
+	} {
+		r, err := Read([]string{"u.yaml"}, published(map[string]string{"u.yaml": text}))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if open := strings.Join(r.Workload.Open, "; "); !strings.Contains(open, want) || (open == "") != (want == "") {
+			t.Errorf("%q: %q, want %q", text, open, want)
+		}
+	}
+}

@@ -31,6 +31,8 @@ func (p *plan) specialAccelerate(s setting) bool {
 		kind := strings.ToLower(fmt.Sprint(s.value))
 		switch kind {
 		case "no", "multi_gpu", "fsdp", "deepspeed":
+		case "<nil>":
+			return true
 		default:
 			p.lowers(s.where(), "the way to distribute "+kind+" is not modelled")
 			return true
@@ -347,8 +349,11 @@ func (p *plan) specialTorchtune(s setting) bool {
 	if text, is := s.value.(string); is && strings.HasPrefix(text, "${") {
 		return true // what another key says
 	}
+	if s.key == "model" {
+		p.lowers(s.where(), "it builds no model")
+	}
 	if !strings.HasSuffix(s.key, "_component_") {
-		return false
+		return s.key == "model"
 	}
 	switch strings.TrimSuffix(s.key, "._component_") {
 	case "model":

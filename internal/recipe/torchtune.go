@@ -139,6 +139,8 @@ func (p *plan) torchtuneModel() (name string, adapter bool) {
 	}
 	if name = named("torchtune", plain); name != "" {
 		p.derive("model", name, p.where("model_builder")+": what "+plain+" builds")
+	} else if builder != "" {
+		p.lowers(p.where("model_builder"), "what it builds is not known here")
 	}
 	return name, adapter
 }
