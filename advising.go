@@ -76,7 +76,8 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: "it moves nothing of it here"})
 		}
 	}
-	sorting.By(r.Options, worth(v.Value))
+	better := worth(v.Value)
+	sorting.By(r.Options, func(i, j int) int { return better(r.Options[i], r.Options[j]) })
 	alone := slices.DeleteFunc(slices.Clone(r.Options), func(o record.Option) bool { return o.Verdict.Value != string(fit.Fits) })
 	if len(alone) > 0 {
 		switches = slices.DeleteFunc(switches, func(s advice.Switch) bool { return shortens(s.ID) })

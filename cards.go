@@ -190,7 +190,7 @@ func OnEveryCard(ctx context.Context, p *Prediction) ([]record.CardVerdict, erro
 		}
 		rows = append(rows, cardRow{card: c, capacity: memory(r, nil).Total, verdict: v, note: p.imitated(c)})
 	}
-	sorting.By(rows, cardRow.compare)
+	sorting.By(rows, func(i, j int) int { return rows[i].compare(rows[j]) })
 	list := make([]record.CardVerdict, len(rows))
 	for i, row := range rows {
 		list[i] = row.record()

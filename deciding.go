@@ -313,7 +313,7 @@ func maximumLoad(m *record.Measurement) []record.MeasuredLoad {
 	for dimension, n := range most {
 		load = append(load, record.MeasuredLoad{Dimension: dimension, Value: n})
 	}
-	sorting.By(load, func(a, b record.MeasuredLoad) int { return cmp.Compare(a.Dimension, b.Dimension) })
+	sorting.By(load, func(i, j int) int { return cmp.Compare(load[i].Dimension, load[j].Dimension) })
 	return load
 }
 

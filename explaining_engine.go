@@ -88,7 +88,7 @@ func printedRanks(printed []record.Component) []*int {
 	if len(ranks) < 2 {
 		return []*int{nil}
 	}
-	sorting.By(ranks, func(a, b *int) int { return *a - *b })
+	sorting.By(ranks, func(i, j int) int { return *ranks[i] - *ranks[j] })
 	return ranks
 }
 

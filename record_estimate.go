@@ -126,7 +126,8 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 	for f, n := range m.Formats() {
 		facts.StoredFormats = append(facts.StoredFormats, record.Format{Name: f.String(), Bytes: n})
 	}
-	sorting.By(facts.StoredFormats, func(a, b record.Format) int {
+	sorting.By(facts.StoredFormats, func(i, j int) int {
+		a, b := facts.StoredFormats[i], facts.StoredFormats[j]
 		switch {
 		case a.Bytes > b.Bytes:
 			return -1

@@ -68,7 +68,7 @@ func stated(path string, v reflect.Value, add func(path, text string)) {
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
-		sorting.By(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		sorting.By(keys, func(i, j int) int { return strings.Compare(keys[i].String(), keys[j].String()) })
 		for _, key := range keys {
 			stated(path+"."+key.String(), v.MapIndex(key), add)
 		}

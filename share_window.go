@@ -179,7 +179,7 @@ func reopening(ctx context.Context, r SolveRequest, now *Prediction) ([]record.R
 			}
 		}
 	}
-	sorting.By(list, func(a, b record.Reopening) int { return cmp.Compare(a.SpareBytes, b.SpareBytes) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[i].SpareBytes, list[j].SpareBytes) })
 	return list[:min(3, len(list))], ctx.Err()
 }
 

@@ -45,7 +45,8 @@ func SolveOnEveryCard(ctx context.Context, r SolveRequest) (*Solved, error) {
 		return nil, err
 	}
 	smallest := slices.Contains(LayoutFields(), r.Field)
-	sorting.By(answers, func(a, b record.CardSolution) int {
+	sorting.By(answers, func(i, j int) int {
+		a, b := answers[i], answers[j]
 		return cmp.Or(cmp.Compare(lowOf(a), lowOf(b)), cmp.Compare(a.ID, b.ID))
 	})
 	return &Solved{Field: r.Field, Prediction: p, Cards: answers, Solution: record.Solution{
@@ -70,7 +71,7 @@ func solveGroups(ctx context.Context, r SolveRequest, groups map[string][]device
 	for _, cards := range groups {
 		list = append(list, cards)
 	}
-	sorting.By(list, func(a, b []device.Card) int { return cmp.Compare(len(b), len(a)) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(len(list[j]), len(list[i])) })
 	made, failed := make([][]record.CardSolution, len(list)), make([]error, len(list))
 	var workers sync.WaitGroup
 	next := atomic.Int64{}

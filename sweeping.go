@@ -18,7 +18,7 @@ import (
 func SweepRecord(l *sweep.Ledger, tool record.Tool) *record.Sweep {
 	p := l.Plan
 	points := l.Points()
-	sorting.By(points, func(a, b sweep.Point) int { return cmp.Compare(a.Value, b.Value) })
+	sorting.By(points, func(i, j int) int { return cmp.Compare(points[i].Value, points[j].Value) })
 	d := &record.Sweep{
 		Head:    record.Head{Envelope: record.NewEnvelope(record.KindSweep, tool, sweepWarnings(p, points))},
 		Varied:  p.Dimension,

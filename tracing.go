@@ -207,7 +207,8 @@ func (t *Trace) Allocations(i, from, to, n int) ([]TracedAllocation, error) {
 			heap.Fix(&largest, 0)
 		}
 	}
-	sorting.By(largest.kept, func(x, y uint32) int {
+	sorting.By(largest.kept, func(i, j int) int {
+		x, y := largest.kept[i], largest.kept[j]
 		return cmp.Or(cmp.Compare(largest.allocs[y].Requested, largest.allocs[x].Requested), cmp.Compare(x, y))
 	})
 	list := []TracedAllocation{}
@@ -281,7 +282,7 @@ func (t *Trace) Segments(i, moment int) ([]TracedSegment, error) {
 			alive = append(alive, uint32(a))
 		}
 	}
-	sorting.By(alive, func(x, y uint32) int { return cmp.Compare(d.Addresses[x], d.Addresses[y]) })
+	sorting.By(alive, func(i, j int) int { return cmp.Compare(d.Addresses[alive[i]], d.Addresses[alive[j]]) })
 	list := []TracedSegment{}
 	next := 0
 	for _, s := range spans {
@@ -378,7 +379,7 @@ func (d *tracedDevice) spansAt(moment int) []span {
 			list = append(list, s)
 		}
 	}
-	sorting.By(list, func(a, b span) int { return cmp.Compare(a.address, b.address) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[i].address, list[j].address) })
 	return list
 }
 

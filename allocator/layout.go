@@ -74,7 +74,7 @@ func (a *Allocator) Segments() []Segment {
 			segments = a.appendRanges(segments, int32(i))
 		}
 	}
-	sorting.By(segments, func(s, t Segment) int { return cmp.Compare(s.Addr, t.Addr) })
+	sorting.By(segments, func(i, j int) int { return cmp.Compare(segments[i].Addr, segments[j].Addr) })
 	return segments
 }
 

@@ -95,7 +95,7 @@ func Alike(difference int64, candidates []Group, near int64) []Group {
 			found = append(found, c)
 		}
 	}
-	sorting.By(found, func(a, b Group) int { return cmp.Compare(off(a), off(b)) })
+	sorting.By(found, func(i, j int) int { return cmp.Compare(off(found[i]), off(found[j])) })
 	return found
 }
 

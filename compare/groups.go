@@ -46,7 +46,8 @@ func Groups(a, b []Group, most int) (rows []Row, residual Row) {
 		r := row(g.Key)
 		r.B, r.CountB = r.B+g.Bytes, r.CountB+g.Count
 	}
-	sorting.By(rows, func(x, y Row) int {
+	sorting.By(rows, func(i, j int) int {
+		x, y := rows[i], rows[j]
 		return cmp.Or(cmp.Compare(magnitude(y), magnitude(x)), cmp.Compare(max(y.A, y.B), max(x.A, x.B)), cmp.Compare(x.Key, y.Key))
 	})
 	for len(rows) > 0 && (len(rows) > most || rows[len(rows)-1].Difference() == 0) {

@@ -33,7 +33,8 @@ func nearest(cards []Card, query []string) []string {
 		}
 		list = append(list, d)
 	}
-	sorting.By(list, func(a, b distance) int {
+	sorting.By(list, func(i, j int) int {
+		a, b := list[i], list[j]
 		return cmp.Or(cmp.Compare(a.words, b.words), cmp.Compare(a.whole, b.whole))
 	})
 	var names []string

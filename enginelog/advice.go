@@ -34,7 +34,7 @@ func (m *OutOfMemory) advice(log *Log) []Advice {
 	if hint, printed := m.printedHint(list); printed {
 		list = append(list, hint)
 	}
-	sorting.By(list, func(a, b Advice) int { return a.Effect.order() - b.Effect.order() })
+	sorting.By(list, func(i, j int) int { return list[i].Effect.order() - list[j].Effect.order() })
 	return list
 }
 

@@ -49,7 +49,7 @@ func heads(text string) []span {
 			}
 		}
 	}
-	sorting.By(found, func(a, b span) int { return cmp.Compare(a.at, b.at) })
+	sorting.By(found, func(i, j int) int { return cmp.Compare(found[i].at, found[j].at) })
 	return found
 }
 

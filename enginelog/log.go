@@ -98,7 +98,7 @@ func Read(src source.Source) (*Log, error) {
 	if len(log.OutOfMemory) == 0 && len(log.Components) == 0 && len(engines.refused) == 0 {
 		return nil, in.nothing(src.Name())
 	}
-	sorting.By(log.Components, func(a, b Component) int { return cmp.Compare(a.Line, b.Line) })
+	sorting.By(log.Components, func(i, j int) int { return cmp.Compare(log.Components[i].Line, log.Components[j].Line) })
 	log.NotUnderstood = max(log.Lines-blank-understood, 0)
 	numbers := refusals(log.Components)
 	log.Warnings = slices.Concat(log.Warnings, numbers, inWords(engines.refused, numbers), in.warnings())

@@ -321,7 +321,8 @@ func (r *oomReader) closeAll() {
 			open = append(open, s)
 		}
 	}
-	sorting.By(open, func(a, b *stream) int {
+	sorting.By(open, func(i, j int) int {
+		a, b := open[i], open[j]
 		return cmp.Or(cmp.Compare(a.lineAt(0), b.lineAt(0)), cmp.Compare(a.writer.name, b.writer.name))
 	})
 	for _, s := range open {
@@ -333,7 +334,8 @@ func (r *oomReader) closeAll() {
 // lines they took.
 func (r *oomReader) finish(log *Log) int {
 	r.closeAll()
-	sorting.By(r.found, func(a, b OutOfMemory) int {
+	sorting.By(r.found, func(i, j int) int {
+		a, b := r.found[i], r.found[j]
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 	log.Settings = append(log.Settings, r.settings...)

@@ -303,7 +303,8 @@ func open(a account.Account, phase account.Phase, all account.Figure) (account.T
 func binding(a account.Account, phase account.Phase, capacity int64) account.TermID {
 	sum := int64(0)
 	shares := slices.Clone(phase.AtPeak)
-	sorting.By(shares, func(x, y account.Share) int {
+	sorting.By(shares, func(i, j int) int {
+		x, y := shares[i], shares[j]
 		return staying(a.Terms[x.Term].ID) - staying(a.Terms[y.Term].ID)
 	})
 	for _, s := range shares {

@@ -32,7 +32,7 @@ func (m *Measurement) Accounts() []account.Account {
 	for _, at := range order {
 		list = append(list, *accounts[at])
 	}
-	sorting.By(list, func(a, b account.Account) int { return a.Ranks[0] - b.Ranks[0] })
+	sorting.By(list, func(i, j int) int { return list[i].Ranks[0] - list[j].Ranks[0] })
 	return list
 }
 

@@ -17,7 +17,8 @@ const maxRanks = 1 << 16
 func Merge(subject Subject, streams []*Stream, expected int) *Measurement {
 	m := &Measurement{Subject: subject}
 	streams = slices.Clone(streams)
-	sorting.By(streams, func(a, b *Stream) int {
+	sorting.By(streams, func(i, j int) int {
+		a, b := streams[i], streams[j]
 		return cmp.Or(cmp.Compare(last(a.Process.Rank), last(b.Process.Rank)), cmp.Compare(a.Began, b.Began))
 	})
 	m.Policy = Policy{Instrumented: len(streams) > 0, RepeatKind: "in_process", Order: 1}

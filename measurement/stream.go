@@ -273,7 +273,9 @@ func (s *reading) finish() {
 		}
 	}
 	// As they began, an outer one before what is within it.
-	sorting.By(s.Phases, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Began, b.Began), cmp.Compare(b.Ended, a.Ended)) })
+	sorting.By(s.Phases, func(i, j int) int {
+		return cmp.Or(cmp.Compare(s.Phases[i].Began, s.Phases[j].Began), cmp.Compare(s.Phases[j].Ended, s.Phases[i].Ended))
+	})
 	if s.ended != nil {
 		s.Process.Status = RankEnded
 	}

@@ -110,7 +110,8 @@ func (m *Model) parts(key func(Tensor) partKey) []Part {
 		}
 		tensors[k] = append(tensors[k], t)
 	}
-	sorting.By(order, func(a, b partKey) int {
+	sorting.By(order, func(i, j int) int {
+		a, b := order[i], order[j]
 		return cmp.Or(cmp.Compare(a.stack, b.stack), cmp.Compare(a.layer, b.layer))
 	})
 	parts := make([]Part, len(order))
@@ -132,7 +133,8 @@ func (m *Model) part(k partKey, tensors []Tensor) Part {
 	for f, n := range whole.Formats() {
 		p.Formats = append(p.Formats, FormatBytes{f, n})
 	}
-	sorting.By(p.Formats, func(a, b FormatBytes) int {
+	sorting.By(p.Formats, func(i, j int) int {
+		a, b := p.Formats[i], p.Formats[j]
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Format, b.Format))
 	})
 	return p

@@ -51,7 +51,7 @@ func (b *accounting) wanted(phases []account.Phase) []moment {
 			list = append(list, moment{highest, i, &p.AtProcess})
 		}
 	}
-	sorting.By(list, func(x, y moment) int { return x.moment - y.moment })
+	sorting.By(list, func(i, j int) int { return list[i].moment - list[j].moment })
 	return list
 }
 

@@ -72,7 +72,7 @@ func (c *certifier) mend() {
 		c.suspectAllocs(endless, notThere)
 		return
 	}
-	sorting.By(endless, cmp.Compare)
+	sorting.By(endless, func(i, j int) int { return cmp.Compare(endless[i], endless[j]) })
 	c.mended = mended{aliases: map[uint32]uint32{}, skip: map[int]struct{}{}, strays: map[uint32]struct{}{}}
 	lives := c.lifetimes()
 	for _, a := range endless {

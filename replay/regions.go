@@ -41,7 +41,7 @@ type undo struct {
 }
 
 func (u *undo) sort() {
-	sorting.By(u.regions, func(a, b region) int { return cmp.Compare(a.addr, b.addr) })
+	sorting.By(u.regions, func(i, j int) int { return cmp.Compare(u.regions[i].addr, u.regions[j].addr) })
 }
 
 // find is the index of the region that holds an address, or of the first one

@@ -71,7 +71,8 @@ func startOf(sc *scene, before []uint32) start {
 		tenants = append(tenants, t)
 	}
 	// Where two claim the same bytes, the one that the end confirms comes first.
-	sorting.By(tenants, func(a, b tenant) int {
+	sorting.By(tenants, func(i, j int) int {
+		a, b := tenants[i], tenants[j]
 		if c := cmp.Compare(a.addr, b.addr); c != 0 || a.exact == b.exact {
 			return cmp.Or(c, cmp.Compare(a.alloc, b.alloc))
 		}

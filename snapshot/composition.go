@@ -145,7 +145,7 @@ func sortedShares(shares map[account.Category]*Share) []Share {
 			list = append(list, *s)
 		}
 	}
-	sorting.By(list, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[j].Bytes, list[i].Bytes) })
 	return list
 }
 
@@ -154,7 +154,8 @@ func sortedReasons(reasons map[Verdict]*Reason) []Reason {
 	for _, r := range reasons {
 		list = append(list, *r)
 	}
-	sorting.By(list, func(a, b Reason) int {
+	sorting.By(list, func(i, j int) int {
+		a, b := list[i], list[j]
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Category, b.Category))
 	})
 	return list

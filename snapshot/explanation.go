@@ -142,7 +142,7 @@ func (x *Explanation) annotations() map[uint32]string {
 	if len(list) == 0 {
 		return nil
 	}
-	sorting.By(list, func(a, b naming) int { return cmp.Compare(a.address, b.address) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[i].address, list[j].address) })
 	named := map[uint32]string{}
 	for a, address := range x.r.Addresses {
 		i, _ := slices.BinarySearchFunc(list, address, func(n naming, a uint64) int { return cmp.Compare(n.address, a) })

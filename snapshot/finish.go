@@ -150,7 +150,7 @@ func (s *Snapshot) warnActions(actions map[string]int) {
 	for name := range actions {
 		names = append(names, name)
 	}
-	sorting.By(names, func(a, b string) int { return cmp.Compare(a, b) })
+	sorting.By(names, func(i, j int) int { return cmp.Compare(names[i], names[j]) })
 	for _, name := range names[:min(len(names), 8)] {
 		s.warn("unknown_action", "%d trace entries have the action %.40q, which is not known: they are kept and move no bytes", actions[name], name)
 	}

@@ -112,7 +112,8 @@ func (x *Explanation) group(c Composition, of func(a, stack uint32) Group) []Gro
 	for _, g := range known {
 		list = append(list, *g)
 	}
-	sorting.By(list, func(a, b Group) int {
+	sorting.By(list, func(i, j int) int {
+		a, b := list[i], list[j]
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Category, b.Category))
 	})
 	return list

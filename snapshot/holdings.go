@@ -45,7 +45,7 @@ func (s *Snapshot) Holdings(r *Recording) []Holding {
 		}
 		list[i].add(segment, s.Blocks[segment.First:segment.First+segment.Count])
 	}
-	sorting.By(list, func(a, b Holding) int { return cmp.Compare(b.Reserved, a.Reserved) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[j].Reserved, list[i].Reserved) })
 	return list
 }
 

@@ -41,7 +41,7 @@ func (r *Recording) Named() []Named {
 			list[at].Peak = peak
 		}
 	}
-	sorting.By(list, func(a, b Named) int { return cmp.Compare(b.Peak.Bytes, a.Peak.Bytes) })
+	sorting.By(list, func(i, j int) int { return cmp.Compare(list[j].Peak.Bytes, list[i].Peak.Bytes) })
 	return list
 }
 

@@ -26,7 +26,8 @@ const maxNesting = 64
 func (r *Recording) name(s *Snapshot, annotations []Annotation) {
 	r.Intervals = append(r.Intervals, r.annotated(annotations)...)
 	r.Intervals = append(r.Intervals, r.runs(s)...)
-	sorting.By(r.Intervals, func(a, b Interval) int {
+	sorting.By(r.Intervals, func(i, j int) int {
+		a, b := r.Intervals[i], r.Intervals[j]
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(b.Last, a.Last))
 	})
 	r.Timeline.Phases = r.phases()

@@ -102,7 +102,7 @@ func (s *Snapshot) Outlines() []*Recording {
 			devices = append(devices, d)
 		}
 	}
-	sorting.By(devices, cmp.Compare)
+	sorting.By(devices, func(i, j int) int { return cmp.Compare(devices[i], devices[j]) })
 	streams := make([]string, len(s.Streams))
 	for i, handle := range s.Streams {
 		streams[i] = strconv.FormatUint(handle, 10)
@@ -128,7 +128,8 @@ func (s *Snapshot) Timelines() []timeline.Timeline {
 }
 
 func (s *Snapshot) outline(device int, segments []Segment, trace *Trace, streams []string) *Recording {
-	sorting.By(segments, func(a, b Segment) int {
+	sorting.By(segments, func(i, j int) int {
+		a, b := segments[i], segments[j]
 		switch {
 		case a.Address < b.Address:
 			return -1

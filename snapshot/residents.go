@@ -68,10 +68,11 @@ func (r *residents) collect() {
 		}
 	}
 	for size, allocs := range bySize {
-		sorting.By(allocs, func(a, b uint32) int { return cmp.Compare(x.r.Addresses[a], x.r.Addresses[b]) })
+		sorting.By(allocs, func(i, j int) int { return cmp.Compare(x.r.Addresses[allocs[i]], x.r.Addresses[allocs[j]]) })
 		r.sizes = append(r.sizes, residentSize{size, allocs})
 	}
-	sorting.By(r.sizes, func(a, b residentSize) int {
+	sorting.By(r.sizes, func(i, j int) int {
+		a, b := r.sizes[i], r.sizes[j]
 		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.size, a.size))
 	})
 }

@@ -162,7 +162,8 @@ func (u *unknownKeys) sorted(strings *pickle.Strings) []UnknownKey {
 	for k, n := range u.count {
 		list = append(list, UnknownKey{In: k.in, Key: strings.At(k.key), Count: n})
 	}
-	sorting.By(list, func(a, b UnknownKey) int {
+	sorting.By(list, func(i, j int) int {
+		a, b := list[i], list[j]
 		return cmp.Or(cmp.Compare(a.In, b.In), cmp.Compare(a.Key, b.Key))
 	})
 	return list

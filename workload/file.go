@@ -275,7 +275,8 @@ func (c *checker) inputs(all map[string]inputYAML) []Input {
 		names = append(names, name)
 	}
 	// In the order typical, long, limit; others after them by name.
-	sorting.By(names, func(a, b string) int {
+	sorting.By(names, func(i, j int) int {
+		a, b := names[i], names[j]
 		if x, y := rank(a), rank(b); x != y {
 			return x - y
 		}

@@ -109,7 +109,7 @@ func (l *Lengths) Classes(n int, context int64) []int64 {
 // kept is the lengths of the list that are not left out, in ascending order.
 func (l *Lengths) kept(context int64) []int64 {
 	all := slices.Clone(l.Of)
-	sorting.By(all, cmp.Compare)
+	sorting.By(all, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
 	if l.Drops {
 		all = slices.DeleteFunc(all, func(x int64) bool { return x > context })
 	}

@@ -32,7 +32,7 @@ func failures(b *strings.Builder, list []record.SnapshotFailure, s Style) {
 // alive is a composition in one line, the largest first.
 func alive(shares []record.Share, s Style) string {
 	known := slices.DeleteFunc(slices.Clone(shares), func(x record.Share) bool { return x.Bytes == nil || *x.Bytes <= 0 })
-	sorting.By(known, func(x, y record.Share) int { return cmp.Compare(*y.Bytes, *x.Bytes) })
+	sorting.By(known, func(i, j int) int { return cmp.Compare(*known[j].Bytes, *known[i].Bytes) })
 	var parts []string
 	for _, share := range known {
 		parts = append(parts, s.amount(quantity{exact: share.Bytes})+" "+strings.ReplaceAll(share.Category, "_", " "))

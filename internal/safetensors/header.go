@@ -146,7 +146,8 @@ func parseHeader(file string, base int64, text string) (*Header, error) {
 	if p.space(); p.pos < len(text) {
 		return nil, p.fail(p.pos, "has %d bytes after the end of the header's JSON", len(text)-p.pos)
 	}
-	sorting.By(p.header.Tensors, func(a, b Tensor) int {
+	sorting.By(p.header.Tensors, func(i, j int) int {
+		a, b := p.header.Tensors[i], p.header.Tensors[j]
 		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End), strings.Compare(a.Name, b.Name))
 	})
 	return &p.header, p.tile()

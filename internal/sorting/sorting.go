@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// By puts a list in order by a comparison that is below 0 where a comes first.
-func By[T any](list []T, compare func(a, b T) int) {
-	arrange(reflect.Swapper(list), order(len(list), func(a, b int) int { return compare(list[a], list[b]) }))
+// By puts a slice in order by a comparison of the elements at two places, which is below
+// 0 where that at i comes first.
+func By(list any, compare func(i, j int) int) {
+	arrange(reflect.Swapper(list), order(reflect.ValueOf(list).Len(), compare))
 }
 
 // arrange brings to each place the element that order names for it, one circle of

@@ -19,7 +19,7 @@ func TestBy(t *testing.T) {
 		want := slices.Clone(list)
 		compare := func(a, b pair) int { return cmp.Compare(a.key, b.key) }
 		slices.SortStableFunc(want, compare)
-		if By(list, compare); !slices.Equal(list, want) {
+		if By(list, func(i, j int) int { return compare(list[i], list[j]) }); !slices.Equal(list, want) {
 			t.Errorf("%v, want %v", list, want)
 		}
 	})

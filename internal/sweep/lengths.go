@@ -39,7 +39,7 @@ func Lengths(name string, r io.Reader) (values []int64, samples int, err error) 
 	if len(all) == 0 {
 		return nil, 0, source.OfFile(name, errors.New("holds no length"))
 	}
-	sorting.By(all, cmp.Compare)
+	sorting.By(all, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
 	for _, of100 := range []int{100, 99, 90, 50} {
 		v := all[quantile(len(all), of100)]
 		if !slices.Contains(values, v) {

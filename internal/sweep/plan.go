@@ -76,9 +76,9 @@ func (p Plan) Prepared() (Plan, error) {
 	switch p.Order {
 	case Given:
 	case Ascending:
-		sorting.By(p.Values, cmp.Compare)
+		sorting.By(p.Values, func(i, j int) int { return cmp.Compare(p.Values[i], p.Values[j]) })
 	case Descending:
-		sorting.By(p.Values, func(a, b int64) int { return cmp.Compare(b, a) })
+		sorting.By(p.Values, func(i, j int) int { return cmp.Compare(p.Values[j], p.Values[i]) })
 	default:
 		return p, fmt.Errorf("the order %q is not known; known are %s, %s and %s", p.Order, Given, Ascending, Descending)
 	}

@@ -220,7 +220,8 @@ func zip64(extra []byte, values *[3]int64) bool {
 // that is how a small zip pretends to hold much.
 func (a *archive) separate(directory int64) error {
 	order := slices.Clone(a.records)
-	sorting.By(order, func(x, y record) int {
+	sorting.By(order, func(i, j int) int {
+		x, y := order[i], order[j]
 		return cmp.Or(cmp.Compare(x.header, y.header), cmp.Compare(x.size, y.size))
 	})
 	end := int64(0)
