@@ -31,7 +31,9 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 	if v == nil || v.Value == fit.Fits || v.Value == fit.NotRunnable || v.Phase == "" {
 		return nil, nil
 	}
+	p, tried := p.trying()
 	r := &record.Remedies{Rank: v.Rank, Phase: string(v.Phase), Term: string(v.Term)}
+	defer func() { r.NotTried = tried.passed }()
 	need := p.binding(p, p.Accounts()[bindingAccount(p)])
 	if v.Value == fit.CannotTell {
 		r.Reading = record.Text(reading(p))
@@ -306,16 +308,15 @@ func wide(f dtype.Format) bool {
 // tried is the prediction with one setting; nil where it cannot run.
 func (p *Prediction) tried(ctx context.Context, field, value string) (*changed, error) {
 	request, err := p.Request.set(field, value)
-	if err == nil {
-		var after *Prediction
-		if after, err = Estimate(ctx, request); err == nil {
-			return &changed{field + "=" + value, after}, nil
-		}
-	}
-	if ctx.Err() != nil {
+	if err != nil {
 		return nil, ctx.Err()
 	}
-	return nil, nil
+	setting := field + "=" + value
+	after, err := request.tried(ctx, setting)
+	if after == nil || err != nil {
+		return nil, err
+	}
+	return &changed{setting, after}, nil
 }
 
 // fewestRanks is the least degree above the present one that fits, else the least

@@ -105,17 +105,15 @@ func (p *Prediction) eased(ctx context.Context, others []chosen, c chosen) (stri
 // with is the prediction with several settings; nil where it cannot run.
 func (p *Prediction) with(ctx context.Context, list []chosen) (*Prediction, error) {
 	request, err := p.Request, error(nil)
+	var settings []string
 	for _, c := range list {
+		settings = append(settings, c.setting)
 		field, value, _ := strings.Cut(c.setting, "=")
 		if request, err = request.set(field, value); err != nil {
 			return nil, nil
 		}
 	}
-	after, err := Estimate(ctx, request)
-	if err != nil {
-		return nil, ctx.Err()
-	}
-	return after, nil
+	return request.tried(ctx, strings.Join(settings, "+"))
 }
 
 // lacking is how far a prediction is from fitting.

@@ -39,6 +39,23 @@ func busy(w workload.Workload) error {
 	return nil
 }
 
+// deepest is how many layers a model may have whose training is predicted, in all its
+// stacks: each allocation of a step is run, and 1,024 layers make half a million births
+// and deaths.
+const deepest = 1024
+
+// shallow refuses a training of more layers.
+func shallow(m *model.Model, w workload.Workload) error {
+	layers := 0
+	for _, s := range m.Stacks {
+		layers += len(s.Layers)
+	}
+	if layers <= deepest || !trains(w.Operation) {
+		return nil
+	}
+	return contradicts("estimate it with two smaller numbers of layers: what a layer takes is the difference", "the model has %d layers, and a training is predicted of up to %d", layers, deepest)
+}
+
 // sighted refuses images of a model that has no tower for them. One that is not wholly
 // understood may have one.
 func sighted(m *model.Model, w workload.Workload) error {

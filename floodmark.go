@@ -51,6 +51,8 @@ type Request struct {
 	Warnings []account.Warning
 
 	calibration *calibration // see Calibrated; nil for none
+	trials      *trials      // of the advice that tries this request; nil for none
+	changes     string       // the settings by which an advice came to it
 }
 
 // AnyDevice is every device of which nothing else is said.
@@ -70,6 +72,7 @@ type Prediction struct {
 	shares   []*estimate.Share // one a class of ranks; nil for engines that take no share
 	accounts []account.Account // one a class of equal ranks
 	onHost   bool              // the verdict is that of main memory
+	events   int               // of the timelines of all classes
 }
 
 // LoadModel reads the model at a path: a Hugging Face folder or its
@@ -97,7 +100,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checked(r.Workload), busy(r.Workload), sighted(r.Model, r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
+	if err := errors.Join(checked(r.Workload), busy(r.Workload), shallow(r.Model, r.Workload), sighted(r.Model, r.Workload), placed(r.Model, r.Workload), r.devices()); err != nil {
 		return nil, err
 	}
 	if r, err = r.read(e); err != nil {
@@ -145,6 +148,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 		if err != nil {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
+		p.events += len(result.Timeline.Events)
 		r.calibrate(result.Timeline)
 		laid, err := lay(ctx, result.Timeline, in.Memory, replayOptions(r.Workload))
 		if err != nil {

@@ -17,6 +17,9 @@ type Remedies struct {
 	// Reading is what somebody would have to read for an answer; null where the
 	// answer is known.
 	Reading *string `json:"reading"`
+	// NotTried is the settings of which not every value was tried, or not beside
+	// others: estimates of so large a job take too long. Absent where none was left.
+	NotTried []string `json:"not_tried,omitempty"`
 }
 
 // Option is one change and what it does on the rank that limits.

@@ -24,6 +24,9 @@ func remedies(b *strings.Builder, r record.Remedies, s Style) {
 	if len(r.CannotReach) > 0 {
 		b.WriteString(paragraph(s, "  ", "cannot reach "+r.Term+": "+useless(r.CannotReach)))
 	}
+	if len(r.NotTried) > 0 {
+		b.WriteString(paragraph(s, "  ", "not tried to the end, for a job of so many allocations takes long: "+strings.Join(r.NotTried, ", ")+"; --what-if tries a setting"))
+	}
 }
 
 func options(b *strings.Builder, r record.Remedies, s Style) {
