@@ -276,7 +276,8 @@ const (
 // nothing is known here. Those that step inside backward are not among them: they
 // keep no gradients either.
 const undescribed = "ademamix ademamix_8bit paged_ademamix_32bit paged_ademamix_8bit galore_adamw galore_adamw_8bit galore_adafactor " +
-	"apollo_adamw grokadamw stable_adamw schedule_free_adamw schedule_free_sgd schedule_free_radam rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit"
+	"apollo_adamw grokadamw stable_adamw schedule_free_adamw schedule_free_sgd schedule_free_radam rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit " +
+	"adagrad adamw_anyprecision adamw_apex_fused adamw_torch_4bit adamw_torch_8bit"
 
 // Fuses reports an optimizer of which PyTorch has one kernel beside [Optimizer.Lists].
 func (o Optimizer) Fuses() bool { return o.Lists() && (o.Name == AdamW || o.Name == SGD) }
@@ -337,7 +338,7 @@ func Optimizers() []string {
 func ParseOptimizer(name, implementation string) (Optimizer, error) {
 	o, ok := optimizers()[strings.ToLower(name)]
 	if !ok {
-		return o, fmt.Errorf("is %q, expected one of %s", name, strings.Join(Optimizers(), ", "))
+		return o, fmt.Errorf("is %q, expected adamw, adamw_8bit, paged_adamw_8bit, adafactor, sgd, sgd_momentum, lion, muon, or another name of transformers' --optim", name)
 	}
 	switch i := Implementation(strings.ReplaceAll(implementation, "-", "_")); {
 	case i == "":

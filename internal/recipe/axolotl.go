@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"slices"
 	"strings"
 
 	"floodmark/dtype"
@@ -22,6 +23,7 @@ func (p *plan) axolotl() {
 		p.otherwise("double_quantised", true, by+": QLoRA quantises its scales too")
 	}
 	p.otherwise("use_reentrant", p.method == "", by+": true but for rl (utils/config/__init__.py)")
+	p.axolotlTargets()
 	t := p.train()
 	p.lays()
 	p.divides(t)
@@ -45,4 +47,22 @@ func (p *plan) axolotl() {
 	p.saves(t)
 	p.resumes(t)
 	p.composite(base)
+}
+
+// axolotlTargets adds every linear module to those that are named (loaders/adapter.py).
+// Named ones that are no linear modules of a layer stand beside them.
+func (p *plan) axolotlTargets() {
+	if !p.yes("lora_linear") {
+		return
+	}
+	for _, name := range p.list("lora_targets") {
+		switch name {
+		case "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "all-linear":
+		default:
+			p.open(p.where("lora_targets"), "the module "+shown(name)+" is named beside lora_target_linear, and the linear modules alone are counted")
+		}
+	}
+	delete(p.facts, "lora_targets")
+	p.order = slices.DeleteFunc(p.order, func(f field) bool { return f == "lora_targets" })
+	p.otherwise("lora_targets", []any{"all-linear"}, p.where("lora_linear")+": axolotl adds every linear module")
 }

@@ -395,7 +395,11 @@ func (c *command) assigned(software, word string) error {
 	if err != nil {
 		return err
 	}
-	return c.plan.apply(t, setting{key: strings.TrimLeft(key, "-+"), value: scalar(value), written: strings.TrimLeft(key, "-+"), strength: inCommand})
+	s := setting{key: strings.TrimLeft(key, "-+"), value: scalar(value), written: strings.TrimLeft(key, "-+"), strength: inCommand}
+	if _, of := c.plan.keys[s.key+"._component_"]; of { // torchtune/config/_utils.py, _merge_yaml_and_cli_args
+		s.key += "._component_"
+	}
+	return c.plan.apply(t, s)
 }
 
 // llamaFactory reads llamafactory-cli train, with a file or with flags.

@@ -39,7 +39,7 @@ func kinds() map[field]kind {
 		aSwitch: `bf16 fp16 gathered_loss checkpointing use_reentrant peft dora packing compile optimizer_in_backward fused foreach reshard
 			fsdp_offload overlap activation_offload loss_only rollout rollout_sleep reference_precomputed distributed_optimizer
 			sequence_parallel reduce_in_bf16 untied swiglu gqa no_bias qkv_bias mla precision_aware pure_bf16 upcast
-			freeze_language_model freeze_vision_tower freeze_multi_modal_projector do_train do_predict predict_with_generate do_eval checkpoints save_only_model gather_on_save four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_mlp lora_head recompute_attention
+			freeze_language_model freeze_vision_tower freeze_multi_modal_projector do_train do_predict predict_with_generate do_eval checkpoints save_only_model gather_on_save four_bit eight_bit double_quantised load_best multi_gpu low_cpu bf16_full_eval base_in_mixed lora_linear lora_mlp lora_head recompute_attention
 			gate_linear squared_relu cpu_only whole_host
 			quick_geglu no_accumulation_fusion fused_loss no_loader_mask no_softmax_fusion no_gelu_fusion no_swiglu_fusion no_dropout_fusion no_rope_fusion wide_softmax scaled_scores deterministic expandable_segments megatron_fsdp grouped_gemm permute_fusion padded head_norms fp8_parameters uncached_weights wide_ends router_fills userbuffers count_embedding count_loss fine_offload float8_linear float8_gather async_tensor_parallel`,
 		aList:   `lora_targets modules_to_save recompute_modules rewards fsdp_options offload_modules`,

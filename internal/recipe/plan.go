@@ -87,7 +87,7 @@ func (p *plan) set(f field, s setting) {
 	switch {
 	case !said:
 		p.order = append(p.order, f)
-	case same(before.value, v):
+	case same(before.value, v), f == "fsdp_strategy" && same(strategyOf(before.value), strategyOf(v)):
 		return
 	case before.strength == now.strength && before.repeats(now):
 		p.again(s.written, before.value, v)
@@ -172,6 +172,19 @@ func wrongValue(s setting, err error, hint string) error {
 
 // same compares two values as softwares do: words whatever their case.
 func same(a, b any) bool { return strings.EqualFold(fmt.Sprint(a), fmt.Sprint(b)) }
+
+// strategyOf is a way to divide by the word that FSDP's first kind has for it: the second
+// says whether what is gathered for the forward pass is given up behind it.
+func strategyOf(v any) string {
+	switch word := strings.ToLower(fmt.Sprint(v)); word {
+	case "true", "1":
+		return "full_shard"
+	case "false", "2":
+		return "shard_grad_op"
+	default:
+		return word
+	}
+}
 
 // shown is a value as a message has it.
 func shown(v any) string {

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +153,63 @@ func TestSabotagedDefaultsOfTRL(t *testing.T) {
 		with, without := trlDefaultsOf(text, "rloo", release{2, 0}, true), trlDefaultsOf(strings.Replace(text, line+"\n", "", 1), "rloo", release{2, 0}, true)
 		if slices.Equal(with, without) {
 			t.Errorf("nobody notices that %q is missing", line)
+		}
+	}
+}
+
+// What means the same in two forms is no contradiction, and keys that bear on nothing
+// leave the verdict as it is.
+func TestFormsOfOneThing(t *testing.T) {
+	const tune = "output_dir: x\nmodel: {_component_: torchtune.models.llama3_1.llama3_1_8b}\ntokenizer: {max_seq_len: 512}\nbatch_size: 1\ndtype: bf16\noptimizer: {_component_: bitsandbytes.optim.PagedAdamW8bit, lr: 0.1}\n"
+	const axolotl = "base_model: m\nadapter: lora\nlora_r: 8\nattn_implementation: flash_attention_2\nsave_strategy: no\n"
+	files := published(map[string]string{
+		"tune.yaml":   tune + "checkpointer: {_component_: torchtune.training.FullModelHFCheckpointer, checkpoint_files: {filename_format: a, max_filename: \"0030\"}}\n",
+		"linear.yaml": tune + "loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}\n",
+		"otel.yaml":   axolotl + "use_otel_metrics: true\nlora_target_linear: true\n",
+		"seven.yaml":  axolotl + "lora_target_linear: true\nlora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n",
+		"head.yaml":   axolotl + "lora_target_linear: true\nlora_target_modules: [q_proj, embed_tokens]\n",
+		"same.yaml":   axolotl + "lora_target_linear: true\nfsdp: [full_shard, auto_wrap]\nfsdp_config: {fsdp_reshard_after_forward: true, fsdp_version: 2}\n",
+		"other.yaml":  axolotl + "lora_target_linear: true\nfsdp: [full_shard, auto_wrap]\nfsdp_config: {fsdp_reshard_after_forward: false, fsdp_version: 2}\n",
+	})
+	for _, c := range []struct{ command, open, lowers string }{
+		{"tune run full_finetune_single_device --config tune.yaml", "", ""},
+		{"tune run full_finetune_single_device --config tune.yaml optimizer=torch.optim.AdamW", "", ""},
+		{"tune run full_finetune_single_device --config linear.yaml", "", "LinearCrossEntropyLoss"},
+		{"axolotl train otel.yaml --num_processes 1", "", ""},
+		{"axolotl train seven.yaml --num_processes 1", "", ""},
+		{"axolotl train head.yaml --num_processes 1", "embed_tokens", ""},
+		{"axolotl train same.yaml --num_processes 2", "", ""},
+		{"axolotl train other.yaml --num_processes 2", "fsdp_strategy", ""},
+		{"torchrun --nproc_per_node 2 train.py --model_name_or_path m --block_size 64 --bf16 --fsdp full_shard --fsdp_transformer_layer_cls_to_wrap LlamaDecoderLayer", "", ""},
+	} {
+		r, err := Parse(strings.Fields(c.command), files)
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
+		open, lowers := strings.Join(r.Workload.Open, "; "), strings.Join(r.Workload.LoweringPasses, "; ")
+		if (open == "") != (c.open == "") || !strings.Contains(open, c.open) || (lowers == "") != (c.lowers == "") || !strings.Contains(lowers, c.lowers) {
+			t.Errorf("%s: open %q, want %q; lowers %q, want %q", c.command, open, c.open, lowers, c.lowers)
+		}
+		if tuning := r.Workload.Training.Tuning; tuning != nil && !slices.Equal(tuning.Targets, []string{"all-linear"}) {
+			t.Errorf("%s: targets %v", c.command, tuning.Targets)
+		}
+		if name := r.Workload.Training.Optimizer; strings.Contains(c.command, "optimizer=") && (name.Name != workload.AdamW || name.Bits != 0) {
+			t.Errorf("%s: optimizer %v", c.command, name)
+		}
+	}
+}
+
+// A file that is named and not there is told with where it was looked for.
+func TestLostFileSaysWhereItWasLookedFor(t *testing.T) {
+	files := published(map[string]string{"a/run.yaml": "model_name_or_path: m\nper_device_train_batch_size: 1\ndeepspeed: lost.json\n"})
+	for command, want := range map[string]string{
+		"python train.py a/run.yaml":                                "beside a/run.yaml",
+		"python train.py --model_name_or_path m --deepspeed l.json": "from the folder where floodmark is started",
+	} {
+		var wrong *Error
+		if _, err := Parse(strings.Fields(command), files); !errors.As(err, &wrong) || !strings.Contains(wrong.Hint, want) {
+			t.Errorf("%s: %v, want a hint with %q", command, err, want)
 		}
 	}
 }

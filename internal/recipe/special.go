@@ -1,7 +1,9 @@
 package recipe
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -74,8 +76,21 @@ func (p *plan) named(software string, s setting) {
 	err := p.as(software, p.beside(name), strength)
 	p.folder = folder
 	if err != nil {
-		p.keep(fmt.Errorf("%s names it: %w", s.where(), err))
+		p.keep(p.lost(s, err))
 	}
+}
+
+// lost is why a file that a setting names was not read, and where it was looked for if it
+// is not there.
+func (p *plan) lost(s setting, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s names it: %w", s.where(), err)
+	}
+	looked := "it is looked for from the folder where floodmark is started"
+	if s.file != "" {
+		looked += ", and beside " + s.file
+	}
+	return &Error{Msg: fmt.Sprintf("%s names it: %v", s.where(), err), Hint: looked + ": start there, or give the whole path"}
 }
 
 // beside is a file's name as it can be opened: as it is named, or from the folder of
@@ -247,7 +262,7 @@ func (p *plan) fsdpFile(s setting) {
 		tree, err = p.read(name)
 	}
 	if err != nil {
-		p.keep(fmt.Errorf("%s names it: %w", s.where(), err))
+		p.keep(p.lost(s, err))
 		return
 	}
 	for _, set := range flatten(tree) {
@@ -296,10 +311,7 @@ func (p *plan) specialAxolotl(s setting) bool {
 	case "rl":
 		p.method = p.textIn(s, "the name of a method such as dpo")
 	case "lora_target_linear":
-		if p.on(s) {
-			s.value = []any{"all-linear"}
-			p.set("lora_targets", s)
-		}
+		p.set("lora_linear", s)
 	case "flash_attention", "sdp_attention", "eager_attention", "flex_attention", "xformers_attention", "sage_attention":
 		if p.on(s) {
 			s.value = strings.TrimSuffix(s.key, "_attention")

@@ -92,8 +92,13 @@ func (p *plan) torchtuneLoss(t *workload.Train, base dtype.Format) {
 	class := loss[strings.LastIndex(loss, ".")+1:]
 	switch class {
 	case "":
-	case "CEWithChunkedOutputLoss", "LinearCrossEntropyLoss":
+	case "CEWithChunkedOutputLoss":
 		t.Loss = workload.ChunkedLoss
+	case "LinearCrossEntropyLoss":
+		// Its head runs in the loss, part by part (torchtune at bd2a0fc7c314,
+		// modules/loss/cross_entropy_loss.py): what is counted is no less.
+		t.Loss = workload.ChunkedLoss
+		p.workload.LoweringPasses = with(p.workload.LoweringPasses, p.where("loss")+": "+class+" makes the logits of one part at a time and leaves out labels that are ignored: those of all parts in 16 bits are counted, as CEWithChunkedOutputLoss has them")
 	case "CrossEntropyLoss":
 		t.Loss = workload.PlainLoss
 	case "DPOLoss", "RSOLoss", "IPOLoss":

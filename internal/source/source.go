@@ -52,7 +52,7 @@ func irregular(path string, mode fs.FileMode) error {
 		return InField(path, "", "is not a regular file (a folder)").WithHint("name a file in it")
 	}
 	return InField(path, "", "is not a regular file (%s)", kindOf(mode)).
-		WithHint("write its bytes to a file, or give them to explain on standard input: floodmark explain -")
+		WithHint("write its bytes to a file and name that; evidence goes to standard input too: floodmark explain -")
 }
 
 func kindOf(mode fs.FileMode) string {
