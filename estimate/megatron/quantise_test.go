@@ -87,3 +87,40 @@ func TestUserbuffers(t *testing.T) {
 		t.Errorf("%d allocations beside them and %d without: what is gathered lies in the allocator still", len(with.Allocs), len(without.Allocs))
 	}
 }
+
+// Parameters in 8 bits are written from copies in 16 of all that the rank updates of
+// them, an eighth of 37,748,736 elements, before the first is cast; with scales of 32
+// they are gathered otherwise, and an optimizer that is aware of precision writes them
+// itself, by delayed scaling alone.
+func TestCopiesOfMasterWeights(t *testing.T) {
+	checklist.Covers(t, 209)
+	const n = 37_748_736
+	for _, c := range []struct {
+		card, recipe string
+		copies       int64
+	}{
+		{"Hopper", "tensorwise, quantised_parameters: true", 2 * n / 8},
+		{"Hopper", "blockwise, quantised_parameters: true", 2 * n / 8},
+		{"Blackwell", "mxfp8, quantised_parameters: true", 0},
+		{"Hopper", "tensorwise", 0},
+		{"Hopper", "tensorwise, quantised_parameters: true, precision_aware_optimizer: true", 2 * n / 8},
+		{"Hopper", "delayed, quantised_parameters: true, precision_aware_optimizer: true", 0},
+	} {
+		list, err := laidOn(c.card, small(), strings.Replace(in8, "RECIPE", c.recipe, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var copies int64
+		for _, e := range list[0].Events {
+			switch {
+			case e.Kind == timeline.Mark: // of all phases the last is the optimizer's
+				copies = 0
+			case e.Kind == timeline.Born && list[0].Terms[list[0].Allocs[e.Alloc].Term].ID == account.TermTemporaries:
+				copies += list[0].Allocs[e.Alloc].Requested
+			}
+		}
+		if copies < c.copies || copies > c.copies+c.copies/100 {
+			t.Errorf("%s on %s: %d bytes of copies, want %d", c.recipe, c.card, copies, c.copies)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type parameter struct {
 // moments are the optimizer's states of one piece of the parameters.
 type piece struct {
 	elements int64
+	eight    bool // of a parameter that is kept in 8 bits
 }
 
 // states are what is kept from step to step.
@@ -184,7 +185,7 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 	st.m.GradientBuffer(st.s.gradients, end)
 	if !st.s.distributed {
 		for _, p := range list {
-			st.pieces = append(st.pieces, piece{p.elements})
+			st.pieces = append(st.pieces, piece{elements: p.elements})
 		}
 		return
 	}
@@ -192,7 +193,7 @@ func (st *states) buffer(list []*parameter, ranks int64) {
 		from := b.to - (b.to-b.from)/ranks
 		for _, at := range b.places {
 			if n := min(at.to, b.to) - max(at.from, from); n > 0 {
-				st.pieces = append(st.pieces, piece{n})
+				st.pieces = append(st.pieces, piece{n, at.p.format == dtype.U8})
 			}
 		}
 	}
@@ -213,7 +214,7 @@ func (st *states) least(list []*parameter, ranks int64) {
 		n += p.elements / ranks
 	}
 	st.m.GradientBuffer(st.s.gradients, max(1, n))
-	st.pieces = append(st.pieces, piece{max(1, n)})
+	st.pieces = append(st.pieces, piece{elements: max(1, n)})
 }
 
 // masters are copies in the optimizer's format of what the rank updates.
@@ -227,17 +228,43 @@ func (st *states) masters() {
 }
 
 // widen copies what the rank updates of narrower gradients into 32 bits, for the
-// optimizer to read; the copies go when the next step begins. One that is aware of
-// precision reads them as they are
+// optimizer to read; the copies go when the next step begins
 // (_copy_model_grads_to_main_grads of megatron/core/optimizer/optimizer.py and
 // distrib_optimizer.py).
 func (st *states) widen() {
-	if st.s.gradients == dtype.F32 || st.s.compute == dtype.F32 || st.s.master == dtype.Unknown || st.s.PrecisionAware {
+	if st.s.gradients == dtype.F32 || st.s.compute == dtype.F32 || st.s.master == dtype.Unknown || st.s.takesAsItIs() {
 		return
 	}
 	for _, p := range st.pieces {
 		st.wide = append(st.wide, st.m.GradientBuffer(dtype.F32, p.elements))
 	}
+}
+
+// takesAsItIs reports an optimizer that is aware of precision: it reads gradients and
+// writes parameters in the formats that they have. Beside products in 8 bits it does so
+// by delayed scaling alone, unless the master copy is narrower too
+// (use_precision_aware_optimizer_no_fp8_or_ds_fp8 of
+// megatron/core/optimizer/optimizer_config.py).
+func (s settings) takesAsItIs() bool {
+	return s.PrecisionAware && (s.Quantisation == "" || s.Quantisation == workload.DelayedScaling || s.master != dtype.F32)
+}
+
+// quantise writes parameters in 8 bits from their master copies: all of them are in the
+// computation's format at once before the first is cast. Those with scales of 32 are
+// gathered through the buffer of gradients and need no copy
+// (quantize_master_weights of transformer_engine/pytorch/tensor/utils.py,
+// step_with_ready_grads of megatron/core/optimizer/optimizer.py).
+func (st *states) quantise() {
+	if st.s.master == st.s.compute || st.s.takesAsItIs() || st.s.Quantisation == workload.MXScaling {
+		return
+	}
+	var copies []torch.Tensor
+	for _, p := range st.pieces {
+		if p.eight {
+			copies = append(copies, st.m.Keep(st.m.Empty("to", st.s.compute, p.elements)))
+		}
+	}
+	st.m.Drop(copies...)
 }
 
 // zeroGrad is the begin of a step.
@@ -249,12 +276,12 @@ func (st *states) zeroGrad() {
 // step is the optimizer's: the first one makes its moments, piece by piece.
 func (st *states) step() {
 	st.widen()
-	if st.stepped {
-		return
+	if !st.stepped {
+		st.stepped = true
+		for _, p := range st.pieces {
+			st.m.State(st.s.moment1, p.elements)
+			st.m.State(st.s.moment2, p.elements)
+		}
 	}
-	st.stepped = true
-	for _, p := range st.pieces {
-		st.m.State(st.s.moment1, p.elements)
-		st.m.State(st.s.moment2, p.elements)
-	}
+	st.quantise()
 }

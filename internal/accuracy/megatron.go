@@ -35,8 +35,9 @@ type megatronRun struct {
 // megatronFigure is one reading of it.
 type megatronFigure struct {
 	Field string `yaml:"field"`
-	Rank  string `yaml:"rank"`  // a number, or last
+	Rank  string `yaml:"rank"`  // a number, last, or any: the source says the figure of one of them
 	Phase string `yaml:"phase"` // of whose end the level was read; empty for the peak of all
+	After int    `yaml:"after"` // the step after which the peak was read; 0 for the last
 	Bytes int64  `yaml:"bytes"`
 	// With is what the run of this figure had otherwise than the workload says.
 	With map[string]any `yaml:"with"`
@@ -92,11 +93,22 @@ func (r megatronRun) rows(dropped ...account.TermID) (rows []Row) {
 }
 
 func (f megatronFigure) quantity() string {
-	if f.Rank == "" {
-		return f.Field + ", allocated"
+	said := f.Field
+	switch f.Rank {
+	case "":
+	case anyRank:
+		said += " of any rank"
+	default:
+		said += " of rank " + f.Rank
 	}
-	return f.Field + " of rank " + f.Rank + ", allocated"
+	if f.After > 0 {
+		said += fmt.Sprintf(" after step %d", f.After)
+	}
+	return said + ", allocated"
 }
+
+// anyRank is a figure of which nobody says whose it is.
+const anyRank = "any"
 
 // judge puts a prediction beside what was read.
 func (f megatronFigure) judge(row *Row, ways [][]account.Account, dropped []account.TermID) {
@@ -117,9 +129,12 @@ func (f megatronFigure) judge(row *Row, ways [][]account.Account, dropped []acco
 	row.Low, row.High, row.Tolerance = &low, &high, int64(tolerance*float64(f.Bytes))
 }
 
-// of is the figure of one rank.
+// of is the figure of one rank, or what it is over all of them.
 func (f megatronFigure) of(accounts []account.Account, dropped []account.TermID) account.Figure {
 	a := accounts[len(accounts)-1]
+	if f.Rank == anyRank && len(accounts) > 1 {
+		return over(f.of(accounts[:1], dropped), f.of(accounts[1:], dropped))
+	}
 	for _, other := range accounts {
 		for _, rank := range other.Ranks {
 			if fmt.Sprint(rank) == f.Rank {
@@ -130,6 +145,7 @@ func (f megatronFigure) of(accounts []account.Account, dropped []account.TermID)
 	var peaks []account.Figure
 	for _, phase := range a.Phases {
 		switch {
+		case f.After > 0 && phase.Step > f.After:
 		case f.Phase == "":
 			peaks = append(peaks, without(a, phase, phase.Peak(account.Allocated).Figure, dropped))
 		case string(phase.ID) == f.Phase:
