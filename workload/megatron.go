@@ -102,6 +102,11 @@ type Megatron struct {
 	// Userbuffers says that products run while ranks of tensor parallelism exchange their
 	// parts (--tp-comm-overlap).
 	Userbuffers bool
+	// Graphs is the modules of layers that CUDA graphs run, by TransformerEngine
+	// (--cuda-graph-modules): attn, mlp, moe, moe_router, moe_preprocess; empty for none.
+	// GraphWarmup is the steps before they are captured; nil is 3.
+	Graphs      []string
+	GraphWarmup *int64
 }
 
 // MegatronLayers is whose modules the layers are.
@@ -191,6 +196,9 @@ type megatronYAML struct {
 	RouterFills         bool   `yaml:"router_fills"`
 	Userbuffers         bool   `yaml:"userbuffers"`
 
+	Graphs      []string `yaml:"cuda_graphs"`
+	GraphWarmup *whole   `yaml:"cuda_graph_warmup_steps"`
+
 	Unfused     []string `yaml:"unfused"`
 	WideSoftmax bool     `yaml:"softmax_in_fp32"`
 
@@ -244,6 +252,13 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 	}
 	for _, name := range d.Unfused {
 		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion, RopeFusion}))
+	}
+	for _, name := range d.Graphs {
+		m.Graphs = append(m.Graphs, choose(c, field+"cuda_graphs", name, []string{"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"}))
+	}
+	if d.GraphWarmup != nil {
+		steps := c.upTo(field+"cuda_graph_warmup_steps", *d.GraphWarmup, 1<<31)
+		m.GraphWarmup = &steps
 	}
 	var err error
 	if m.Layout != "" {

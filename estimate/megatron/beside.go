@@ -79,6 +79,10 @@ func unmodelled(in estimate.Input, s settings) string {
 	for _, f := range in.Workload.Features {
 		switch f {
 		case workload.FlashAttention, workload.RecurrentKernels, workload.ExpandableSegments:
+		case workload.CUDAGraphs:
+			if len(s.Graphs) == 0 {
+				return "what graphs capture is not said (training.megatron.cuda_graphs)"
+			}
 		case workload.FP8Compute:
 			if s.Quantisation == "" {
 				return "the recipe of its products in 8 bits is not said (training.megatron.quantisation)"

@@ -17,6 +17,7 @@ type te struct {
 	either     bool                      // products in 8 bits read a tensor along both sides
 	made       bool                      // there is one
 	spread     bool                      // there are those of products of experts
+	replays    bool                      // graphs have been captured
 	exchanging bool                      // there are those of products that run beside an exchange
 	shared     torch.Tensor              // the buffer into which inputs are gathered (GlobalMemoryBuffer "mpu")
 	angles     torch.Tensor              // of positions, for attention of several heads

@@ -113,29 +113,37 @@ func (l *layer) forward(x torch.Tensor) torch.Tensor {
 	if e.s.local() {
 		return l.forwardLocal(x)
 	}
-	var middle torch.Tensor
-	if l.latent != nil {
-		middle = e.m.Keep(l.attendLatent(x))
-	} else {
-		middle = e.m.Keep(e.biasDropoutAdd(l.project(l.attend(e.layerNormLinear(x, &l.qkv))), l.proj.bias, x))
-	}
-	var out torch.Tensor
-	if l.experts != nil {
-		norm := e.offload("mlp_norm", middle)
-		var again *torch.Outputless
-		mixture := func(args []torch.Tensor) (made torch.Tensor) {
-			made, again = l.experts.forward(e, norm.of(args[0]))
-			return made
-		}
-		made := e.again("moe", mixture, norm.input)
-		again.Discard(made)
-		out = norm.commit(e.biasDropoutAdd(made, torch.Tensor{}, norm.input))
-	} else {
-		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gate) }
-		out = e.biasDropoutAdd(e.again("mlp", network, middle), l.down.bias, middle)
-	}
+	attention, network := l.graphed()
+	middle := e.m.Keep(e.replay(attention, x, l.attentionPass))
+	out := e.replay(network, middle, l.networkPass)
 	e.m.Drop(middle)
 	return out
+}
+
+// attentionPass is attention with its norm and its residual.
+func (l *layer) attentionPass(x torch.Tensor) torch.Tensor {
+	if l.latent != nil {
+		return l.attendLatent(x)
+	}
+	return l.te.biasDropoutAdd(l.project(l.attend(l.te.layerNormLinear(x, &l.qkv))), l.proj.bias, x)
+}
+
+// networkPass is the network, or the mixture, with its norm and its residual.
+func (l *layer) networkPass(middle torch.Tensor) torch.Tensor {
+	e := l.te
+	if l.experts == nil {
+		network := func(args []torch.Tensor) torch.Tensor { return e.network(args[0], &l.up, &l.down, l.gate) }
+		return e.biasDropoutAdd(e.again("mlp", network, middle), l.down.bias, middle)
+	}
+	norm := e.offload("mlp_norm", middle)
+	var again *torch.Outputless
+	mixture := func(args []torch.Tensor) (made torch.Tensor) {
+		made, again = l.experts.forward(e, norm.of(args[0]))
+		return made
+	}
+	made := e.again("moe", mixture, norm.input)
+	again.Discard(made)
+	return norm.commit(e.biasDropoutAdd(made, torch.Tensor{}, norm.input))
 }
 
 // project is the last product of attention.

@@ -64,14 +64,15 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	r := newRun(in)
 	r.phase("load", 0)
 	why := r.build(in)
-	if said := cmp.Or(unmodelled(in, r.te.s), r.te.s.unexchanged(r.chunks)); said != "" {
+	if said := cmp.Or(unmodelled(in, r.te.s), r.te.s.unexchanged(r.chunks), r.te.s.unmodelledGraphs(r.chunks)); said != "" {
 		why = said
+	}
+	if why != "" {
+		r.te.s.Graphs = nil // what is least then has none
 	}
 	r.states.masters()
 	if r.te.m.Err() == nil && r.programmed {
-		for n := 1; n <= countedSteps; n++ {
-			r.step(n)
-		}
+		r.steps()
 	} else {
 		r.phase("forward", 1)
 		r.phase("optimizer", 1)

@@ -86,7 +86,7 @@ func (r *run) normOf(n model.Norm, width int64) weight {
 // phase begins a phase behind the last event.
 func (r *run) phase(name string, step int) {
 	id := map[string]account.PhaseID{
-		"load": account.PhaseModelLoad, "forward": account.PhaseForward, "backward": account.PhaseBackward, "optimizer": account.PhaseOptimizerStep,
+		"load": account.PhaseModelLoad, "forward": account.PhaseForward, "backward": account.PhaseBackward, "optimizer": account.PhaseOptimizerStep, "graphs": account.PhaseGraphCapture,
 	}[name]
 	r.te.m.Phase(id, step)
 	r.tl.Events = append(r.tl.Events, timeline.Event{Kind: timeline.Mark, Alloc: uint32(len(r.tl.Phases) - 1)})

@@ -45,6 +45,25 @@ type flight struct {
 	input, output torch.Tensor
 }
 
+// steps is the first steps, up to one that repeats what others did; with graphs those
+// before they are captured, and one by them.
+func (r *run) steps() {
+	n, first := 1, countedSteps+1
+	if len(r.te.s.Graphs) > 0 {
+		first = r.te.s.graphWarmup() + 1
+	}
+	for ; n <= min(countedSteps, first-1); n++ {
+		r.step(n)
+	}
+	if len(r.te.s.Graphs) == 0 {
+		return
+	}
+	r.capture(first)
+	for n := first; n <= max(first, countedSteps); n++ {
+		r.step(n)
+	}
+}
+
 // step is one optimizer step.
 func (r *run) step(n int) {
 	s := r.te.s

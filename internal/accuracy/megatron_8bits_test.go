@@ -2,6 +2,7 @@ package accuracy
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -53,6 +54,23 @@ func TestMegatronMissesCopies(t *testing.T) {
 	r.Figures[0].judge(&without, ways, []account.TermID{account.TermTemporaries})
 	if with.Status() != Inside || without.Status() == Inside {
 		t.Errorf("%s: %+v, and without the copies %+v", r.ID, with, without)
+	}
+}
+
+// Sabotage: without graphs the run that captures them holds a third less after a step.
+func TestMegatronMissesGraphs(t *testing.T) {
+	runs := runsIn8Bits(t)
+	r := runs[len(runs)-1]
+	with := r.rows()
+	r.Workload = strings.Replace(r.Workload, "cuda_graphs: [attn]", "cuda_graphs: []", 1)
+	without := r.rows()
+	for i, want := range []float64{0.005, 0.005} {
+		if d := float64(with[i].Want-*with[i].Low) / float64(with[i].Want); d < 0 || d > want {
+			t.Errorf("%s: %.2f %% low with graphs", with[i].Quantity, 100*d)
+		}
+		if d := float64(with[i].Want-*without[i].Low) / float64(with[i].Want); d > -0.05 && d < 0.05 {
+			t.Errorf("%s: as close without graphs, %.2f %% low", with[i].Quantity, 100*d)
+		}
 	}
 }
 

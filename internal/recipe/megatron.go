@@ -149,6 +149,7 @@ func (p *plan) megatronSettings() *workload.Megatron {
 	}
 	p.megatronKernels(m)
 	p.megatronQuantises(m)
+	p.megatronGraphs(m)
 	m.Userbuffers = p.yes("userbuffers") && p.yes("sequence_parallel") && p.workload.Mesh.TensorParallel > 1
 	if bytes, err := workload.ParseCublasWorkspace(p.text("cublas_workspace")); p.said("cublas_workspace") {
 		if m.CublasWorkspace = bytes; err != nil {

@@ -53,6 +53,7 @@ func TestMegatronRefuses(t *testing.T) {
 		"--num-experts 8 --moe-expert-capacity-factor -1":                                                    "", // none
 		"--num-experts 100000":                                                                               "4096 or fewer",
 		"--num-experts 8 --moe-router-dtype banana":                                                          "fp32 or fp64",
+		"--cuda-graph-impl banana":                                                                           "full_iteration",
 		"--fp8-format banana":                                                                                "e4m3 or hybrid",
 		"--main-grads-dtype banana":                                                                          "fp32 or bf16",
 		"--pipeline-model-parallel-layout Ett|ttL --account-for-loss-in-pipeline-split":                      "none of the other ways",

@@ -1,6 +1,10 @@
 package recipe
 
-import "floodmark/workload"
+import (
+	"slices"
+
+	"floodmark/workload"
+)
 
 // megatronQuantises reads --fp8-format with its recipe: products of layers in 8 bits
 // (TransformerConfig of megatron/core/transformer/transformer_config.py).
@@ -30,4 +34,24 @@ func (p *plan) wideLayers(f field) int64 {
 		return p.number(f)
 	}
 	return 1
+}
+
+// megatronGraphs reads --cuda-graph-impl, and the two switches that it replaced. Without
+// modules whole layers are captured
+// (TransformerConfig of megatron/core/transformer/transformer_config.py).
+func (p *plan) megatronGraphs(m *workload.Megatron) {
+	switch impl := p.text("graph_impl"); {
+	case p.yes("own_graphs"):
+		p.open(p.where("own_graphs"), "captured graphs hold memory")
+	case p.yes("layer_graphs") || impl == "transformer_engine":
+		if m.Graphs = p.list("graph_modules"); len(m.Graphs) == 0 || slices.Contains(m.Graphs, "full") {
+			m.Graphs = []string{"attn", "mlp", "moe"}
+		}
+		if p.said("graph_warmup") {
+			steps := p.number("graph_warmup")
+			m.GraphWarmup = &steps
+		}
+	case impl != "" && impl != "none":
+		p.open(p.where("graph_impl"), "captured graphs hold memory")
+	}
 }

@@ -66,9 +66,13 @@ func (m *Machine) backwardFrom(outs, gradients []*impl) {
 			e.ready.push(root.node)
 		}
 	}
+	pool := m.pool
 	for len(e.ready) > 0 {
-		e.evaluate(e.ready.pop())
+		n := e.ready.pop()
+		m.pool = n.pool
+		e.evaluate(n)
 	}
+	m.pool = pool
 	m.drop(given...)
 	for _, root := range roots {
 		m.unlink(root.node)

@@ -40,6 +40,8 @@ type node struct {
 	leaf     *impl          // of AccumulateGrad: a reference
 	packed   *Packed        // a weight that backward unpacks
 
+	pool Pool // out of which its backward allocates
+
 	attribute *impl // what lives as long as the node: a reference
 
 	assigned *[2]impl // of an assignment: what it wrote into, and the part, by shape and layout
@@ -78,7 +80,7 @@ func (m *Machine) wants(inputs ...*impl) bool {
 // the operator's arguments.
 func (m *Machine) record(name string, apply backward, inputs ...*impl) *node {
 	n := m.nodes.take()
-	*n = node{name: name, module: m.sites.module, sequence: m.sequence, apply: apply}
+	*n = node{name: name, module: m.sites.module, sequence: m.sequence, apply: apply, pool: m.pool}
 	m.sequence++
 	n.next = n.fewNext[:0]
 	n.saved = n.fewSaved[:0]
@@ -99,7 +101,7 @@ func (m *Machine) edgeOf(i *impl) edge {
 		return edge{i.node, i.output}
 	case i.acc == nil:
 		n := m.nodes.take()
-		*n = node{name: "AccumulateGrad", module: m.sites.module, sequence: accumulateSequence, leaf: retain(i)}
+		*n = node{name: "AccumulateGrad", module: m.sites.module, sequence: accumulateSequence, leaf: retain(i), pool: m.pool}
 		n.outputs = append(n.oneOutput[:0], metaOf(i))
 		i.acc = n
 	}

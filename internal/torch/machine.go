@@ -36,14 +36,15 @@ type Machine struct {
 	terms   [termCount]uint32
 
 	stream     uint32 // on which tensors are allocated now
+	pool       Pool   // and out of what
 	noGrad     int    // depth of no_grad
 	inference  int    // depth of inference_mode
 	casts      autocast
 	thread     thread
-	workspaces [2]bool // by thread: cuBLAS has its workspace
-	work       []int64 // see ConvolutionWork
-	sequence   uint64  // of the next node
-	epoch      int32   // of the next backward
+	workspaces []uint32 // of cuBLAS, one of each thread for each stream: 2 × stream + thread
+	work       []int64  // see ConvolutionWork
+	sequence   uint64   // of the next node
+	epoch      int32    // of the next backward
 
 	chosen    Chosen     // of the checkpoint that begins next
 	packing   *recompute // the checkpoint that the program is in
@@ -166,11 +167,11 @@ func (m *Machine) allocate(bytes int64, t term) *storage {
 	if bytes < 0 {
 		m.fail(bytesize.ErrOverflow)
 	}
-	if bytes <= 0 || m.stopped {
+	if bytes <= 0 || m.stopped || m.pool == Replayed {
 		return s
 	}
 	s.alloc = uint32(len(m.tl.Allocs))
-	m.tl.Allocs = append(m.tl.Allocs, timeline.Alloc{Requested: bytes, Term: m.terms[t], Stack: m.sites.stack(), Stream: m.stream})
+	m.tl.Allocs = append(m.tl.Allocs, timeline.Alloc{Requested: bytes, Term: m.terms[t], Stack: m.sites.stack(), Stream: m.stream, Space: m.pool.space()})
 	if m.before {
 		m.tl.Before = append(m.tl.Before, s.alloc)
 	} else {

@@ -1,6 +1,8 @@
 package torch
 
 import (
+	"slices"
+
 	"floodmark/account"
 	"floodmark/dtype"
 )
@@ -143,7 +145,8 @@ func (m *Machine) GradOf(p Tensor) {
 }
 
 // Workspace gives the thread that runs the program (and the one that runs
-// backward) the workspace of cuBLAS, as a process has it that multiplied before.
+// backward) the workspace of cuBLAS on its stream, as a process has it that multiplied
+// there before.
 func (m *Machine) Workspace(backward bool) {
 	m.workspaceOf(forwardThread)
 	if backward {
@@ -152,10 +155,11 @@ func (m *Machine) Workspace(backward bool) {
 }
 
 func (m *Machine) workspaceOf(t thread) {
-	if m.workspaces[t] || m.device.Workspace == 0 {
+	of := 2*m.stream + uint32(t)
+	if slices.Contains(m.workspaces, of) || m.device.Workspace == 0 || m.pool == Replayed {
 		return
 	}
-	m.workspaces[t] = true
+	m.workspaces = append(m.workspaces, of)
 	m.allocate(m.device.Workspace, termWorkspace)
 }
 
