@@ -249,16 +249,14 @@ func (c *checker) megatron(d megatronYAML) *Megatron {
 		AmaxHistory:         c.atLeast(field+"amax_history", d.AmaxHistory, 0),
 		RouterFills:         d.RouterFills,
 		Userbuffers:         d.Userbuffers,
+		Graphs:              d.Graphs,
+		GraphWarmup:         (*int64)(d.GraphWarmup),
 	}
 	for _, name := range d.Unfused {
 		m.Unfused = append(m.Unfused, choose(c, field+"unfused", MegatronFusion(name), []MegatronFusion{MaskedSoftmaxFusion, BiasActivationFusion, BiasDropoutFusion, RopeFusion}))
 	}
-	for _, name := range d.Graphs {
-		m.Graphs = append(m.Graphs, choose(c, field+"cuda_graphs", name, []string{"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"}))
-	}
 	if d.GraphWarmup != nil {
-		steps := c.upTo(field+"cuda_graph_warmup_steps", *d.GraphWarmup, 1<<31)
-		m.GraphWarmup = &steps
+		c.upTo(field+"cuda_graph_warmup_steps", *d.GraphWarmup, 1<<31)
 	}
 	var err error
 	if m.Layout != "" {

@@ -2,7 +2,6 @@ package megatron
 
 import (
 	"fmt"
-	"slices"
 
 	"floodmark/account"
 	"floodmark/bytesize"
@@ -374,11 +373,10 @@ func (r *run) imbalance() {
 	if !fits || !also {
 		f = account.Unknown(bytesize.ErrOverflow.Error(), p)
 	}
-	capture := slices.IndexFunc(r.tl.Phases, func(s timeline.Span) bool { return s.Phase == account.PhaseGraphCapture })
-	if capture > 1 { // where no experts run
-		r.tl.Hold(account.TermActivations, account.CategoryActivation, 1, int32(capture-1), f)
+	if r.captured > 1 { // no experts run there
+		r.tl.Hold(account.TermActivations, account.CategoryActivation, 1, int32(r.captured-1), f)
 	}
-	r.tl.Hold(account.TermActivations, account.CategoryActivation, max(1, capture+1), timeline.ToEnd, f)
+	r.tl.Hold(account.TermActivations, account.CategoryActivation, r.captured+1, timeline.ToEnd, f)
 	if r.te.offloaded != nil && moved > 0 && also { // page-locked, in powers of two
 		p.Scope = account.Host
 		r.tl.Hold(account.TermOffloadedActivations, account.CategoryActivation, 1, timeline.ToEnd, account.Between(0, 2*moved, p))

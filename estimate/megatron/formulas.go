@@ -52,8 +52,8 @@ func Formulas() []account.Formula {
 			Source: megatron + "core/transformer/moe/token_dispatcher.py", Worked: "1 of 4 experts over 2 ranks: at worst twice the rows"},
 		{ID: offloadFormula, Short: "what modules save, each tensor by itself", Rule: "what the modules of --offload-modules save for backward, of tensors from --min-offloaded-tensor-size elements on: each in page-locked main memory of the next power of two, used again from micro-batch to micro-batch; the last of each module of the micro-batch that goes back first stays on the device, and each comes back when backward leaves the one a layer before it",
 			Source: megatron + "core/pipeline_parallel/fine_grained_activation_offload.py", Worked: "scores of 16 heads over 4,096² positions that the softmax and the product keep: 2 × 536,870,912 bytes"},
-		{ID: graphFormula, Short: "inputs of their own, and a pool", Rule: "captured graphs of layers (--cuda-graph-impl transformer_engine): for each pass that is between its forward and its backward an input of the stream's size, with attention a mask too, and one gradient; what the captured part keeps for backward stands in a private pool from the capture to the end, which the allocator reserves and counts as allocated while it captures alone; what the driver holds for them is not known",
-			Source: engine + "pytorch/graph.py", Worked: "94 passes of 1,024 × 8,192 × 2 bytes: 1,577,058,304 bytes of inputs"},
+		{ID: graphFormula, Short: "inputs of their own, and a pool", Rule: "graphs of layers: an input of the stream's size for each pass between its forward and its backward, with attention a mask too, and one gradient; what they keep for backward, in a pool that stays reserved and counts as allocated while it captures; the driver's part is not known",
+			Source: engine + "pytorch/graph.py", Worked: "94 × 1,024 × 8,192 × 2 bytes = 1,577,058,304 bytes of inputs"},
 	}
 	return append(list, outside.Formulas()...)
 }

@@ -1,8 +1,7 @@
 package megatron
 
 import (
-	"fmt"
-	"slices"
+	"strings"
 
 	"floodmark/account"
 	"floodmark/dtype"
@@ -11,9 +10,6 @@ import (
 	"floodmark/timeline"
 	"floodmark/workload"
 )
-
-// graphed reports a module whose passes CUDA graphs run.
-func (s settings) graphed(module string) bool { return slices.Contains(s.Graphs, module) }
 
 // graphWarmup is the steps before graphs are captured.
 func (s settings) graphWarmup() int {
@@ -24,50 +20,24 @@ func (s settings) graphWarmup() int {
 }
 
 // unmodelledGraphs is why graphs have no program; empty where they have.
-func (s settings) unmodelledGraphs(chunks []*chunk) string {
-	if len(s.Graphs) == 0 {
-		return ""
-	}
-	beside := ""
-	switch {
-	case s.local():
-		beside = "mcore's own layers"
-	case s.frozen():
-		beside = "adapters"
-	case len(s.OffloadModules) > 0:
-		beside = "offloading of activations"
-	case s.granularity == workload.FullCheckpointing:
-		beside = "layers that are computed again"
-	case !s.fusion:
-		beside = "gradients that are not added to their buffer by the product itself"
-	}
-	if beside != "" {
-		return "captured graphs beside " + beside + " are not modelled for Megatron-LM (--cuda-graph-impl)"
-	}
+func (s *settings) unmodelledGraphs(mixtures bool) string {
 	for _, module := range s.Graphs {
-		switch module {
-		case "attn", "mlp":
-		case "moe", "moe_router", "moe_preprocess":
-			if slices.ContainsFunc(chunks, (*chunk).mixes) {
-				return fmt.Sprintf("captured graphs of %s are not modelled for Megatron-LM (--cuda-graph-modules)", module)
-			}
+		switch {
+		case s.Implementation == workload.LocalLayers || s.lora != nil || !s.fusion || len(s.OffloadModules) > 0 || s.granularity == workload.FullCheckpointing:
+			return "captured graphs beside mcore's own layers, adapters, offloading, whole layers computed again or separate gradients are not modelled (--cuda-graph-impl)"
+		case module == "attn" || module == "mlp" || !mixtures && strings.HasPrefix(module, "moe"):
 		default:
-			return fmt.Sprintf("captured graphs of %s are not modelled for Megatron-LM (--cuda-graph-modules)", module)
+			return "captured graphs of " + module + " are not modelled for Megatron-LM"
 		}
 	}
 	return ""
-}
-
-// mixes reports a chunk with experts.
-func (c *chunk) mixes() bool {
-	return slices.ContainsFunc(c.layers, func(l *layer) bool { return l != nil && l.experts != nil })
 }
 
 // graphed is which parts of a layer graphs run: what comes before the network with its
 // residual, and the network with its own
 // (_te_cuda_graph_capture of megatron/core/transformer/transformer_layer.py).
 func (l *layer) graphed() (attention, network bool) {
-	return l.te.s.graphed("attn"), l.te.s.graphed("mlp") && l.experts == nil
+	return l.te.s.graphsAttention, l.te.s.graphsNetwork && l.experts == nil
 }
 
 // captured is the part of a layer that one graph runs; nil where none does.
@@ -91,16 +61,62 @@ func (e *te) replay(graphed bool, x torch.Tensor, part func(torch.Tensor) torch.
 		return part(x)
 	}
 	e.m.In(torch.Replayed, func() {
-		rows, width := x.Size(0), x.Size(1)
-		own := e.m.Keep(e.m.Apply1(torch.Function{
-			Name:     "Graphed",
-			Forward:  func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(e.s.compute, rows, width)} },
-			Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(e.s.compute, rows, width)) },
-		}, x))
+		own := e.m.Keep(e.m.Clone(x, true))
 		out = part(own)
 		e.m.Drop(own)
 	})
 	return out
+}
+
+// capture makes the graphs of all layers and micro-batches, in the order in which they
+// will run, out of one pool, which keeps what it grew to; without a pipeline of one
+// micro-batch. Before, each layer runs by itself on another stream, so that libraries have
+// what they keep, and there are all inputs: tensors of the program's own, which the next
+// pass uses again when a backward is through
+// (TECudaGraphHelper of megatron/core/transformer/cuda_graphs.py, _make_graphed_callables
+// of transformer_engine/pytorch/graph.py, 2.7 to 2.18).
+func (r *run) capture(step int) {
+	m, s := r.te.m, &r.te.s
+	r.captured = len(r.tl.Phases)
+	r.phase("graphs", step)
+	m.EmptyCache()
+	order := s.order(int64(r.stage))
+	if s.pipeline == 1 {
+		order = order[:2]
+	}
+	var inputs []torch.Tensor
+	stream := func() torch.Tensor { return m.Scratch(s.compute, s.resident(), r.hidden) }
+	passes := 0
+	for _, p := range order {
+		if n := len(r.chunks[p.Chunk].graphs()); p.Backward {
+			passes -= n
+		} else {
+			passes += n
+		}
+		for len(inputs) < passes {
+			if inputs = append(inputs, stream()); s.graphsAttention {
+				m.Scratch(dtype.Bool, s.maskBytes())
+			}
+		}
+	}
+	slope := stream()
+	m.On("warm-up of graphs", func() {
+		for _, c := range r.chunks {
+			r.tabulate(c)
+			for _, part := range c.graphs() {
+				m.Drop(r.passGraph(part, inputs[0]).back(m, slope))
+			}
+		}
+	})
+	m.On("graphs", func() {
+		m.In(torch.Captured, func() { r.capturePasses(order, inputs, slope) })
+	})
+	m.EmptyCache()
+	r.states.zeroGrad()
+	r.te.replays = true
+	p := requested(graphFormula)
+	p.Scope = account.Process
+	r.tl.Hold(account.TermGraphPools, account.CategoryGraphPool, r.captured, timeline.ToEnd, account.Unknown("what the driver holds for graphs of training was measured nowhere", p))
 }
 
 // graphs is the parts of a chunk that are captured.
@@ -113,82 +129,22 @@ func (c *chunk) graphs() (parts []func(torch.Tensor) torch.Tensor) {
 	return parts
 }
 
-// captureOrder is the passes that are captured: of one micro-batch without a pipeline.
-func (s settings) captureOrder(stage int64) []parallel.Pass {
-	if order := s.order(stage); s.pipeline > 1 {
-		return order
-	}
-	return []parallel.Pass{{}, {Backward: true}}
-}
-
-// capture makes the graphs of all layers and micro-batches, in the order in which they
-// will run, out of one pool, which keeps what it grew to. Before, each layer runs by
-// itself, so that libraries have what they keep, and there are all inputs: tensors of the
-// program's own, which the next pass uses again when a backward is through
-// (TECudaGraphHelper of megatron/core/transformer/cuda_graphs.py, _make_graphed_callables
-// of transformer_engine/pytorch/graph.py, 2.7 to 2.18).
-func (r *run) capture(step int) {
-	m, s := r.te.m, r.te.s
-	r.phase("graphs", step)
-	m.EmptyCache()
-	order := s.captureOrder(int64(r.stage))
-	var inputs []torch.Tensor
-	for range r.mostPassed(order) {
-		inputs = append(inputs, m.Scratch(s.compute, s.resident(), r.hidden))
-		if s.graphed("attn") {
-			m.Scratch(dtype.Bool, s.maskBytes())
-		}
-	}
-	m.On("warm-up of graphs", func() { r.warmGraphs(inputs) })
-	slope := m.Scratch(s.compute, s.resident(), r.hidden)
-	m.On("graphs", func() {
-		m.In(torch.Captured, func() { r.capturePasses(order, inputs, slope) })
-	})
-	m.EmptyCache()
-	r.states.zeroGrad()
-	r.te.replays = true
-	p := requested(graphFormula)
-	p.Scope = account.Process
-	r.tl.Hold(account.TermGraphPools, account.CategoryGraphPool, len(r.tl.Phases)-1, timeline.ToEnd, account.Unknown("what the driver holds for captured graphs of training was measured nowhere", p))
-}
-
-// warmGraphs runs each captured part once, there and back.
-func (r *run) warmGraphs(inputs []torch.Tensor) {
-	m := r.te.m
-	for _, c := range r.chunks {
-		r.tabulate(c)
-		for _, part := range c.graphs() {
-			in, out := r.passGraph(part, inputs[0])
-			slope := m.Keep(m.Empty("empty_like", r.te.s.compute, r.te.s.resident(), r.hidden))
-			m.BackwardWith(out, slope)
-			m.Drop(out, in, slope)
-		}
-	}
-}
-
-// mostPassed is how many passes of graphs are between their forward and their backward
-// at most.
-func (r *run) mostPassed(order []parallel.Pass) (most int) {
-	now := 0
-	for _, p := range order {
-		n := len(r.chunks[p.Chunk].graphs())
-		if p.Backward {
-			n = -n
-		}
-		now += n
-		most = max(most, now)
-	}
-	return most
-}
+// passed is a pass of a part of a layer whose forward ran and whose backward did not.
+type passed struct{ input, in, out torch.Tensor }
 
 // passGraph runs a part of a layer forward on one of the inputs.
-func (r *run) passGraph(part func(torch.Tensor) torch.Tensor, input torch.Tensor) (in, out torch.Tensor) {
-	in = r.te.m.RequireGrad(r.te.m.Keep(r.te.m.Detach(input)))
-	return in, r.te.m.Keep(part(in))
+func (r *run) passGraph(part func(torch.Tensor) torch.Tensor, input torch.Tensor) passed {
+	in := r.te.m.RequireGrad(r.te.m.Keep(r.te.m.Detach(input)))
+	return passed{input, in, r.te.m.Keep(part(in))}
 }
 
-// passed is a pass whose forward was captured and whose backward was not.
-type passed struct{ input, in, out torch.Tensor }
+// back runs it backward, and is the gradient that it gives, for its maker to drop.
+func (f passed) back(m *torch.Machine, slope torch.Tensor) torch.Tensor {
+	m.BackwardWith(f.out, slope)
+	given := m.Hold(m.GradientOf(f.in))
+	m.Drop(f.out, f.in)
+	return given
+}
 
 // capturePasses captures in order. What a pass made goes when its backward is there, and
 // the gradient that it gives when the next one is: within a chunk, or that of the next
@@ -198,25 +154,21 @@ func (r *run) capturePasses(order []parallel.Pass, inputs []torch.Tensor, slope 
 	queues := make([][]passed, len(r.chunks))
 	var sent torch.Tensor
 	for _, p := range order {
-		parts := r.chunks[p.Chunk].graphs()
-		if !p.Backward {
-			for _, part := range parts {
-				in, out := r.passGraph(part, inputs[0])
-				queues[p.Chunk] = append(queues[p.Chunk], passed{inputs[0], in, out})
-				inputs = inputs[1:]
-			}
-			continue
-		}
+		queue, parts := &queues[p.Chunk], r.chunks[p.Chunk].graphs()
 		var before torch.Tensor
-		for i := range parts {
-			f := queues[p.Chunk][len(parts)-1-i]
-			m.BackwardWith(f.out, slope)
-			given := m.Hold(m.GradientOf(f.in))
-			m.Drop(f.out, f.in, before)
-			before = given
-			inputs = append(inputs, f.input)
+		for i, part := range parts {
+			if !p.Backward {
+				*queue = append(*queue, r.passGraph(part, inputs[0]))
+				inputs = inputs[1:]
+				continue
+			}
+			f := (*queue)[len(parts)-1-i]
+			given := f.back(m, slope)
+			m.Drop(before)
+			before, inputs = given, append(inputs, f.input)
 		}
-		if queues[p.Chunk] = queues[p.Chunk][len(parts):]; len(parts) > 0 {
+		if p.Backward && len(parts) > 0 {
+			*queue = (*queue)[len(parts):]
 			m.Drop(sent)
 			sent = before
 		}

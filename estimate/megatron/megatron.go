@@ -64,11 +64,11 @@ func (Engine) Estimate(_ context.Context, in estimate.Input) (estimate.Result, e
 	r := newRun(in)
 	r.phase("load", 0)
 	why := r.build(in)
-	if said := cmp.Or(unmodelled(in, r.te.s), r.te.s.unexchanged(r.chunks), r.te.s.unmodelledGraphs(r.chunks)); said != "" {
+	if said := cmp.Or(unmodelled(in, r.te.s), r.te.s.unexchanged(r.chunks), r.te.s.unmodelledGraphs(slices.ContainsFunc(in.Model.Tensors, routed))); said != "" {
 		why = said
 	}
 	if why != "" {
-		r.te.s.Graphs = nil // what is least then has none
+		r.te.s.Graphs, r.te.s.graphsAttention, r.te.s.graphsNetwork = nil, false, false // what is least then has none
 	}
 	r.states.masters()
 	if r.te.m.Err() == nil && r.programmed {

@@ -230,7 +230,7 @@ func TestUnknown(t *testing.T) {
 		{"graphs", "features: [cuda_graphs]\ntraining: {optimizer: adamw}\n", "cuda_graphs", nil},
 		{"whole graphs", "training: {optimizer: adamw, megatron: {cuda_graphs: [mamba]}}\n", "graphs of mamba", nil},
 		{"graphs of experts", "training: {optimizer: adamw, megatron: {cuda_graphs: [attn, moe_router]}}\n", "graphs of moe_router", []string{"num-experts", "4", "moe-router-topk", "1", "disable-bias-linear", "true"}},
-		{"graphs and recomputation", "training: {optimizer: adamw, checkpointing: full, megatron: {cuda_graphs: [attn]}}\n", "graphs beside layers that are computed again", nil},
+		{"graphs and recomputation", "training: {optimizer: adamw, checkpointing: full, megatron: {cuda_graphs: [attn]}}\n", "graphs beside", nil},
 		{"local", "training: {optimizer: adamw, megatron: {implementation: local}}\n", "--transformer-impl local", []string{"multi-latent-attention", "true", "q-lora-rank", "192", "kv-lora-rank", "64", "qk-head-dim", "16", "qk-pos-emb-head-dim", "8", "v-head-dim", "16"}},
 		{"offload", "training: {optimizer: adamw, sharding: {kind: distributed, offload: [optimizer]}}\n", "offloading", nil},
 		{"fsdp", "layout: {data_parallel: 2}\ntraining: {optimizer: adamw, sharding: {kind: fsdp2}}\n", "fsdp2", nil},

@@ -14,8 +14,10 @@ type run struct {
 	arch   string
 	hidden int64
 	stage  int
-	chunks []*chunk
-	held   []torch.Tensor // by chunk: what the model was given last
+
+	captured int // the phase in which graphs are captured; 0 for none
+	chunks   []*chunk
+	held     []torch.Tensor // by chunk: what the model was given last
 
 	batches []torch.Tensor // of the step, where they stay
 

@@ -48,19 +48,19 @@ type flight struct {
 // steps is the first steps, up to one that repeats what others did; with graphs those
 // before they are captured, and one by them.
 func (r *run) steps() {
-	n, first := 1, countedSteps+1
-	if len(r.te.s.Graphs) > 0 {
-		first = r.te.s.graphWarmup() + 1
+	captured := 0
+	if r.te.s.graphsAttention || r.te.s.graphsNetwork {
+		captured = r.te.s.graphWarmup() + 1
 	}
-	for ; n <= min(countedSteps, first-1); n++ {
+	for n := 1; n <= countedSteps; n++ {
+		if n == captured {
+			r.capture(n)
+		}
 		r.step(n)
 	}
-	if len(r.te.s.Graphs) == 0 {
-		return
-	}
-	r.capture(first)
-	for n := first; n <= max(first, countedSteps); n++ {
-		r.step(n)
+	if captured > countedSteps {
+		r.capture(captured)
+		r.step(captured)
 	}
 }
 

@@ -33,6 +33,8 @@ type settings struct {
 	compute                             dtype.Format
 	gradients, master, moment1, moment2 dtype.Format
 
+	graphsAttention, graphsNetwork bool // parts of layers that CUDA graphs run
+
 	hiddenDropout, attentionDropout, fusion, loaderMask bool
 
 	lora *workload.Tuning // what is trained beside a frozen model; nil where the model is
@@ -97,6 +99,7 @@ func settingsOf(in estimate.Input) settings {
 	s.hiddenDropout, s.attentionDropout = yes(s.HiddenDropout), yes(s.AttentionDropout)
 	s.release = releaseOf(w.Engine.Version)
 	s.fusion, s.loaderMask = yes(s.AccumulationFusion), yes(s.LoaderMask)
+	s.graphsAttention, s.graphsNetwork = slices.Contains(s.Graphs, "attn"), slices.Contains(s.Graphs, "mlp")
 	s.lora = train.Tuning
 	return s
 }

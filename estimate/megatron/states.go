@@ -245,7 +245,7 @@ func (st *states) widen() {
 // by delayed scaling alone, unless the master copy is narrower too
 // (use_precision_aware_optimizer_no_fp8_or_ds_fp8 of
 // megatron/core/optimizer/optimizer_config.py).
-func (s settings) takesAsItIs() bool {
+func (s *settings) takesAsItIs() bool {
 	return s.PrecisionAware && (s.Quantisation == "" || s.Quantisation == workload.DelayedScaling || s.master != dtype.F32)
 }
 

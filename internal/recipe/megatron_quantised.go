@@ -1,10 +1,6 @@
 package recipe
 
-import (
-	"slices"
-
-	"floodmark/workload"
-)
+import "floodmark/workload"
 
 // megatronQuantises reads --fp8-format with its recipe: products of layers in 8 bits
 // (TransformerConfig of megatron/core/transformer/transformer_config.py).
@@ -40,18 +36,24 @@ func (p *plan) wideLayers(f field) int64 {
 // modules whole layers are captured
 // (TransformerConfig of megatron/core/transformer/transformer_config.py).
 func (p *plan) megatronGraphs(m *workload.Megatron) {
-	switch impl := p.text("graph_impl"); {
+	on, impl := field("graph_impl"), p.text("graph_impl")
+	switch {
 	case p.yes("own_graphs"):
-		p.open(p.where("own_graphs"), "captured graphs hold memory")
-	case p.yes("layer_graphs") || impl == "transformer_engine":
-		if m.Graphs = p.list("graph_modules"); len(m.Graphs) == 0 || slices.Contains(m.Graphs, "full") {
+		on, impl = "own_graphs", "local"
+	case p.yes("layer_graphs"):
+		impl = "transformer_engine"
+	}
+	switch impl {
+	case "", "none":
+	case "transformer_engine":
+		if m.Graphs = p.list("graph_modules"); len(m.Graphs) == 0 || m.Graphs[0] == "full" {
 			m.Graphs = []string{"attn", "mlp", "moe"}
 		}
 		if p.said("graph_warmup") {
 			steps := p.number("graph_warmup")
 			m.GraphWarmup = &steps
 		}
-	case impl != "" && impl != "none":
-		p.open(p.where("graph_impl"), "captured graphs hold memory")
+	default:
+		p.open(p.where(on), "captured graphs hold memory")
 	}
 }
