@@ -36,7 +36,7 @@ func (r *run) batch(c *chunk) (ids, mask torch.Tensor) {
 }
 
 // maskBytes is the mask of attention of one micro-batch.
-func (s settings) maskBytes() int64 { return s.batch * (s.positions / s.context) * s.positions }
+func (s *settings) maskBytes() int64 { return s.batch * (s.positions / s.context) * s.positions }
 
 // leave lets go of what a forward pass was given, or keeps it until the next step.
 func (r *run) leave(ids, mask torch.Tensor) {

@@ -121,7 +121,7 @@ func unmodelled(in estimate.Input, s settings) string {
 
 // unmodelledModules is why modules that are offloaded or computed again have no
 // program; empty where they have.
-func (s settings) unmodelledModules(adapters bool) string {
+func (s *settings) unmodelledModules(adapters bool) string {
 	for _, module := range s.OffloadModules {
 		if !slices.Contains([]string{"attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"}, module) {
 			return fmt.Sprintf("offloading of %s is not modelled for Megatron-LM", module)

@@ -12,7 +12,7 @@ import (
 )
 
 // graphWarmup is the steps before graphs are captured.
-func (s settings) graphWarmup() int {
+func (s *settings) graphWarmup() int {
 	if s.GraphWarmup == nil {
 		return 3
 	}
@@ -40,17 +40,25 @@ func (l *layer) graphed() (attention, network bool) {
 	return l.te.s.graphsAttention, l.te.s.graphsNetwork && l.experts == nil
 }
 
-// captured is the part of a layer that one graph runs; nil where none does.
-func (l *layer) captured() func(torch.Tensor) torch.Tensor {
+// graph is the part of a layer that one graph runs.
+func (l *layer) graph(x torch.Tensor) torch.Tensor {
 	switch attention, network := l.graphed(); {
-	case attention && network:
-		return l.forward
-	case attention:
-		return l.attentionPass
-	case network:
-		return l.networkPass
+	case !network:
+		return l.attentionPass(x)
+	case !attention:
+		return l.networkPass(x)
 	}
-	return nil
+	return l.forward(x)
+}
+
+// graphs is the layers of a chunk that have one.
+func (c *chunk) graphs() (list []*layer) {
+	for _, l := range c.layers {
+		if attention, network := l.graphed(); attention || network {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // replay runs a part of a layer by its graph, where it has been captured: what comes in
@@ -103,8 +111,8 @@ func (r *run) capture(step int) {
 	m.On("warm-up of graphs", func() {
 		for _, c := range r.chunks {
 			r.tabulate(c)
-			for _, part := range c.graphs() {
-				m.Drop(r.passGraph(part, inputs[0]).back(m, slope))
+			for _, l := range c.graphs() {
+				m.Drop(l.passGraph(inputs[0]).back(m, slope))
 			}
 		}
 	})
@@ -119,23 +127,14 @@ func (r *run) capture(step int) {
 	r.tl.Hold(account.TermGraphPools, account.CategoryGraphPool, r.captured, timeline.ToEnd, account.Unknown("what the driver holds for graphs of training was measured nowhere", p))
 }
 
-// graphs is the parts of a chunk that are captured.
-func (c *chunk) graphs() (parts []func(torch.Tensor) torch.Tensor) {
-	for _, l := range c.layers {
-		if part := l.captured(); part != nil {
-			parts = append(parts, part)
-		}
-	}
-	return parts
-}
-
 // passed is a pass of a part of a layer whose forward ran and whose backward did not.
 type passed struct{ input, in, out torch.Tensor }
 
 // passGraph runs a part of a layer forward on one of the inputs.
-func (r *run) passGraph(part func(torch.Tensor) torch.Tensor, input torch.Tensor) passed {
-	in := r.te.m.RequireGrad(r.te.m.Keep(r.te.m.Detach(input)))
-	return passed{input, in, r.te.m.Keep(part(in))}
+func (l *layer) passGraph(input torch.Tensor) passed {
+	m := l.te.m
+	in := m.RequireGrad(m.Keep(m.Detach(input)))
+	return passed{input, in, m.Keep(l.graph(in))}
 }
 
 // back runs it backward, and is the gradient that it gives, for its maker to drop.
@@ -154,21 +153,21 @@ func (r *run) capturePasses(order []parallel.Pass, inputs []torch.Tensor, slope 
 	queues := make([][]passed, len(r.chunks))
 	var sent torch.Tensor
 	for _, p := range order {
-		queue, parts := &queues[p.Chunk], r.chunks[p.Chunk].graphs()
+		queue, layers := &queues[p.Chunk], r.chunks[p.Chunk].graphs()
 		var before torch.Tensor
-		for i, part := range parts {
+		for i, l := range layers {
 			if !p.Backward {
-				*queue = append(*queue, r.passGraph(part, inputs[0]))
+				*queue = append(*queue, l.passGraph(inputs[0]))
 				inputs = inputs[1:]
 				continue
 			}
-			f := (*queue)[len(parts)-1-i]
+			f := (*queue)[len(layers)-1-i]
 			given := f.back(m, slope)
 			m.Drop(before)
 			before, inputs = given, append(inputs, f.input)
 		}
-		if p.Backward && len(parts) > 0 {
-			*queue = (*queue)[len(parts):]
+		if p.Backward && len(layers) > 0 {
+			*queue = (*queue)[len(layers):]
 			m.Drop(sent)
 			sent = before
 		}

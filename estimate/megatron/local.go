@@ -11,7 +11,7 @@ import (
 
 // localRefuses is what mcore's own layers do not run; empty where nothing
 // (DotProductAttention, and WrappedTorchNorm of megatron/core/transformer/torch_norm.py).
-func (s settings) localRefuses(m *model.Model) string {
+func (s *settings) localRefuses(m *model.Model) string {
 	switch {
 	case !s.local():
 	case s.context > 1:

@@ -37,13 +37,13 @@ type lora struct {
 }
 
 // adapts reports a module that gets an adapter.
-func (s settings) adapts(target string) bool {
+func (s *settings) adapts(target string) bool {
 	return s.lora != nil && (slices.Contains(s.lora.Targets, target) || slices.Equal(s.lora.Targets, []string{everyTarget}))
 }
 
 // regathers reports an adapter that keeps what one rank has of its input
 // (_sequence_parallel_input_regather_eligibility of src/megatron/bridge/peft/utils.py).
-func (s settings) regathers(target string) bool {
+func (s *settings) regathers(target string) bool {
 	return s.InputRegather && s.sequence && (target == qkvTarget || target == upTarget) &&
 		s.granularity != workload.FullCheckpointing && !(target == upTarget && s.recomputes("mlp"))
 }

@@ -151,7 +151,7 @@ func check(in estimate.Input) error {
 // go through a piece one after another there are at least as many as stages, the last
 // ones too (forward_backward_pipelining_with_interleaving of
 // megatron/core/pipeline_parallel/schedules.py).
-func (s settings) groups() error {
+func (s *settings) groups() error {
 	if s.pipeline == 1 || s.schedule.Chunks < 2 {
 		return nil
 	}

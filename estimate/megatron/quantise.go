@@ -21,7 +21,7 @@ type quantiser struct {
 // empty where nothing is known to (check_fp8_support and check_mxfp8_support of
 // transformer_engine/pytorch/quantization.py, validate_args of
 // megatron/training/arguments.py).
-func (s settings) cannotQuantise(arch string) string {
+func (s *settings) cannotQuantise(arch string) string {
 	switch recipe := s.Quantisation; {
 	case recipe == "":
 		return ""

@@ -9,7 +9,7 @@ import (
 
 // order is the passes of one step on one stage. Micro-batches that repeat what others
 // did before them are left out: after a pipeline is full its stages hold no more.
-func (s settings) order(stage int64) []parallel.Pass {
+func (s *settings) order(stage int64) []parallel.Pass {
 	p := parallel.Pipeline{Kind: s.schedule.Kind, Stages: s.pipeline, Micro: s.laid(), Chunks: max(1, s.schedule.Chunks), Group: s.group()}
 	if s.pipeline == 1 {
 		p.Kind, p.Chunks = workload.OneFOneB, 1
@@ -18,7 +18,7 @@ func (s settings) order(stage int64) []parallel.Pass {
 }
 
 // laid is the micro-batches of a step that are laid out.
-func (s settings) laid() int64 {
+func (s *settings) laid() int64 {
 	most := 2*s.pipeline + 2
 	switch {
 	case s.pipeline == 1:
@@ -33,7 +33,7 @@ func (s settings) laid() int64 {
 
 // group is the micro-batches that run through one chunk before the next one's turn:
 // as many as there are stages where nobody said.
-func (s settings) group() int64 {
+func (s *settings) group() int64 {
 	if s.MicroBatchGroup > 0 {
 		return s.MicroBatchGroup
 	}
@@ -165,7 +165,7 @@ func (r *run) through(layers []*layer, x torch.Tensor) torch.Tensor {
 // segment is how many layers from one on run together, and whether they run again
 // in backward: with the method uniform all do, so many at once; with block the
 // first so many of a chunk do, one at a time.
-func (s settings) segment(from, layers int) (size int, again bool) {
+func (s *settings) segment(from, layers int) (size int, again bool) {
 	n := int(max(1, s.recompute.Layers))
 	switch {
 	case s.granularity != workload.FullCheckpointing:

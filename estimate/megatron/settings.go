@@ -41,13 +41,13 @@ type settings struct {
 }
 
 // local reports that the layers are mcore's own.
-func (s settings) local() bool { return s.Implementation == workload.LocalLayers }
+func (s *settings) local() bool { return s.Implementation == workload.LocalLayers }
 
 // unfused reports a fusion that was switched off.
-func (s settings) unfused(f workload.MegatronFusion) bool { return slices.Contains(s.Unfused, f) }
+func (s *settings) unfused(f workload.MegatronFusion) bool { return slices.Contains(s.Unfused, f) }
 
 // frozen reports that the model's own parameters are not trained.
-func (s settings) frozen() bool { return s.lora != nil }
+func (s *settings) frozen() bool { return s.lora != nil }
 
 // yes is a switch that is on where nobody said otherwise.
 func yes(b *bool) bool { return b == nil || *b }
@@ -107,9 +107,9 @@ func settingsOf(in estimate.Input) settings {
 // tokens is the positions of a micro-batch that one rank works on within a layer's
 // products; resident those of the stream between layers, which sequence
 // parallelism divides too.
-func (s settings) tokens() int64 { return s.positions / s.context * s.batch }
+func (s *settings) tokens() int64 { return s.positions / s.context * s.batch }
 
-func (s settings) resident() int64 {
+func (s *settings) resident() int64 {
 	if s.sequence {
 		return s.tokens() / s.tensor
 	}
@@ -124,7 +124,7 @@ func (s settings) resident() int64 {
 // flash-attn's; and over context parallelism there are no products
 // (get_attention_backend of transformer_engine/pytorch/attention/dot_product_attention/utils.py,
 // nvte_get_fused_attn_backend of transformer_engine/common/fused_attn/fused_attn.cpp).
-func (s settings) kernels(arch string, window, sinks bool) (workload.MegatronAttention, bool) {
+func (s *settings) kernels(arch string, window, sinks bool) (workload.MegatronAttention, bool) {
 	fused := !(window && s.attentionDropout) && !(sinks && (s.Deterministic || s.context > 1 && s.ContextExchange != "a2a"))
 	list := []workload.MegatronAttention{workload.FusedKernels, workload.FlashKernels, workload.UnfusedAttention}
 	if arch == "Ampere" || arch == "Ada" || arch == "Blackwell" && s.Deterministic && s.attentionDropout {
@@ -144,14 +144,14 @@ func (s settings) kernels(arch string, window, sinks bool) (workload.MegatronAtt
 // quantises reports that the products of a layer of so many are in 8 bits, which some
 // at the ends can be left out of (is_first_last_bf16_layer of
 // megatron/core/fp8_utils.py).
-func (s settings) quantises(layer, layers int) bool {
+func (s *settings) quantises(layer, layers int) bool {
 	return s.Quantisation != "" && int64(layer) >= s.WideAtStart && int64(layer) < int64(layers)-s.WideAtEnd
 }
 
 // offloads reports a module whose saved tensors move to main memory.
-func (s settings) offloads(module string) bool { return slices.Contains(s.OffloadModules, module) }
+func (s *settings) offloads(module string) bool { return slices.Contains(s.OffloadModules, module) }
 
 // recomputes reports a module that selective recomputation runs again.
-func (s settings) recomputes(module string) bool {
+func (s *settings) recomputes(module string) bool {
 	return s.granularity == workload.SelectiveCheckpointing && slices.Contains(s.recompute.Modules, module)
 }

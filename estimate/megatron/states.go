@@ -101,7 +101,7 @@ const (
 // bucketOf is the elements after which a bucket is full: of all parameters where
 // nothing overlaps (DistributedDataParallel of
 // megatron/core/distributed/distributed_data_parallel.py).
-func (s settings) bucketOf(ranks int64) int64 {
+func (s *settings) bucketOf(ranks int64) int64 {
 	if !s.overlap || ranks == 1 {
 		return 1 << 62
 	}

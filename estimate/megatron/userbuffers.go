@@ -41,7 +41,7 @@ func (r *run) userbuffers() account.Figure {
 }
 
 // unexchanged says why Userbuffers have no program; empty where they have.
-func (s settings) unexchanged(chunks []*chunk) string {
+func (s *settings) unexchanged(chunks []*chunk) string {
 	if !s.Userbuffers {
 		return ""
 	}
