@@ -69,7 +69,13 @@ func (e *te) replay(graphed bool, x torch.Tensor, part func(torch.Tensor) torch.
 		return part(x)
 	}
 	e.m.In(torch.Replayed, func() {
-		own := e.m.Keep(e.m.Clone(x, true))
+		// Not a clone: the gradient that goes out is the graph's own, too.
+		rows, width := x.Size(0), x.Size(1)
+		own := e.m.Keep(e.m.Apply1(torch.Function{
+			Name:     "Graphed",
+			Forward:  func(c *torch.Call) []torch.Tensor { return []torch.Tensor{c.Empty(e.s.compute, rows, width)} },
+			Backward: func(g *torch.Gradients) { g.Give(0, g.Empty(e.s.compute, rows, width)) },
+		}, x))
 		out = part(own)
 		e.m.Drop(own)
 	})
