@@ -45,7 +45,7 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 		return s.ID == recurrenceSetting && !recurs(p.Request.Model)
 	})
 	for _, s := range switches {
-		reached, least := false, ""
+		reached, said, least := false, false, ""
 		changes, err := p.changes(ctx, s.ID)
 		if err != nil {
 			return nil, err
@@ -66,10 +66,12 @@ func Advise(ctx context.Context, p *Prediction) (*record.Remedies, error) {
 			if option.helps(v.Value) {
 				r.Options = append(r.Options, option.Option)
 				reached = reached || option.ReachesTerm || moved(option.Option, v.Value) <= 0
+				said = said || option.ReachesTerm || option.Verdict.Value == string(fit.Fits) || slices.Contains(s.Reaches, v.Term)
 			}
 		}
 		switch {
 		case len(changes) == 0 && len(s.Reaches) > 0: // nothing of it can be changed here
+		case said: // its rows show what it does there
 		case least != "":
 			r.CannotReach = append(r.CannotReach, record.Useless{Setting: s.ID, Reason: least})
 		case !s.Can(v.Term, v.Phase):

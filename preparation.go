@@ -127,7 +127,8 @@ func (p *Preparation) Record(tool record.Tool) any {
 		r.Preparation.Caveats = append(r.Preparation.Caveats, fmt.Sprintf(
 			"%d bits is a theoretical payload: uniform, compact, without the scales and metadata that a real format stores, and with no module kept wider", p.Bits))
 	}
-	rank := record.Rank{Ranks: []int{0}, Terms: termRecords(p.account, p.formulas()), Peak: peakRecord(p.account)}
+	peak, _ := highest(p.account)
+	rank := record.Rank{Ranks: []int{0}, Terms: termRecords(p.account, peak, p.formulas()), Peak: peakRecord(p.account, peak)}
 	for _, phase := range p.account.Phases {
 		rank.Phases = append(rank.Phases, phaseRecord(phase))
 	}

@@ -148,7 +148,8 @@ func (p *Prediction) modelFacts() record.ModelFacts {
 }
 
 func (p *Prediction) rank(a account.Account) record.Rank {
-	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a, p.Engine.Formulas())}
+	peak, found := p.limiting(a)
+	r := record.Rank{Rank: a.Ranks[0], Ranks: a.Ranks, Terms: termRecords(a, peak, p.Engine.Formulas())}
 	if b, ok := p.Budgets.Of(a.Ranks[0]); ok {
 		r.Device = p.deviceRecord(b)
 		v := p.judge(p.Request.Card, []account.Account{a}, p.Budgets)
@@ -162,7 +163,9 @@ func (p *Prediction) rank(a account.Account) record.Rank {
 		}
 		r.Phases = append(r.Phases, row)
 	}
-	r.Peak = peakRecord(a)
+	if found {
+		r.Peak = peakRecord(a, peak)
+	}
 	return r
 }
 
@@ -212,13 +215,24 @@ func highest(a account.Account) (account.Phase, bool) {
 	return top, found
 }
 
-// peakRecord is what a rank needs over all its phases, and what the one that stands
-// highest is made of: another one that is less well known may need more than that.
-func peakRecord(a account.Account) *record.RankPeak {
-	phase, found := highest(a)
-	if !found {
-		return nil
+// limiting is the phase that speaks for a class of ranks: the one that the verdict on
+// its memory names, whatever the software itself checks, so that bars, tables and
+// verdict are of one moment.
+func (p *Prediction) limiting(a account.Account) (account.Phase, bool) {
+	budgets := p.Budgets
+	if _, named := budgets.Of(a.Ranks[0]); !named {
+		budgets = fit.Budgets{fit.EveryRank: {}}
 	}
+	of := a
+	of.Checks = nil
+	v := fit.Decide(fit.Calculated, []account.Account{of}, budgets)
+	of.Phases = slices.DeleteFunc(slices.Clone(a.Phases), func(p account.Phase) bool { return p.ID != v.Phase || p.Step != v.Step })
+	return highest(of)
+}
+
+// peakRecord is what a rank needs over all its phases, and what the one that limits it
+// is made of: another one that is less well known may need more than that.
+func peakRecord(a account.Account, phase account.Phase) *record.RankPeak {
 	r := &record.RankPeak{Phase: string(phase.ID), Step: phase.Step, Scope: string(account.Process)}
 	r.Bytes, r.LowBytes, r.HighBytes = record.Interval(a.Highest(account.Process))
 	r.Composition = shareRecords(a, phase)
@@ -238,8 +252,7 @@ func shareRecords(a account.Account, phase account.Phase) []record.Share {
 
 // termRecords lists each term once, with the phases from and to which it holds
 // bytes and its highest figure over them.
-func termRecords(a account.Account, formulas []account.Formula) []record.Term {
-	peak, _ := highest(a)
+func termRecords(a account.Account, peak account.Phase, formulas []account.Formula) []record.Term {
 	rules, short := map[string]string{}, map[string]string{}
 	for _, f := range formulas {
 		rules[f.ID], short[f.ID] = f.Rule, f.Short

@@ -282,7 +282,7 @@ func above(phase account.Phase, budget Budget, highest int64) (peak account.Figu
 func open(a account.Account, phase account.Phase, all account.Figure) (account.TermID, []string) {
 	var id account.TermID
 	var reasons []string
-	for _, s := range phase.AtPeak {
+	for _, s := range phase.AtHighest() {
 		if _, bounded := s.Bytes.Need(); bounded {
 			continue
 		}
@@ -302,7 +302,7 @@ func open(a account.Account, phase account.Phase, all account.Figure) (account.T
 // stands before what is kept from step to step, and both before what passes.
 func binding(a account.Account, phase account.Phase, capacity int64) account.TermID {
 	sum := int64(0)
-	shares := slices.Clone(phase.AtPeak)
+	shares := slices.Clone(phase.AtHighest())
 	sorting.By(shares, func(i, j int) int {
 		x, y := shares[i], shares[j]
 		return staying(a.Terms[x.Term].ID) - staying(a.Terms[y.Term].ID)
@@ -370,7 +370,7 @@ func hasOpen(a account.Account, phase account.Phase) (open, heir bool) {
 func largest(a account.Account, phase account.Phase) account.TermID {
 	var id account.TermID
 	most := int64(-1)
-	for _, s := range phase.AtPeak {
+	for _, s := range phase.AtHighest() {
 		if s.Bytes.Low() > most {
 			most, id = s.Bytes.Low(), a.Terms[s.Term].ID
 		}
@@ -381,7 +381,7 @@ func largest(a account.Account, phase account.Phase) account.TermID {
 // widest is the term whose interval is the widest.
 func widest(a account.Account, phase account.Phase, otherwise account.TermID) account.TermID {
 	id, width := otherwise, int64(0)
-	for _, s := range phase.AtPeak {
+	for _, s := range phase.AtHighest() {
 		if high, known := s.Bytes.Need(); known && high-s.Bytes.Low() > width {
 			width, id = high-s.Bytes.Low(), a.Terms[s.Term].ID
 		}

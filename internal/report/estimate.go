@@ -307,6 +307,9 @@ func peakPhase(r record.Rank) int {
 // is known may need more than the one that stands highest.
 func placed(r record.Rank, unit bytesize.Unit, s Style) string {
 	phase := s.bold(phaseName(r.Peak.Phase, r.Peak.Step))
+	if said := outdone(r, unit); said != "" {
+		return said + "; " + phase + " may need more, " + further(r, unit)
+	}
 	open := slices.ContainsFunc(r.Phases, func(p record.Phase) bool { return p.ProcessBytes == nil && p.ProcessHighBytes == nil })
 	if open || r.Peak.Bytes == nil && r.Peak.HighBytes == nil {
 		return "the known bytes stand highest in " + phase + "; where the peak is depends on what is unknown"
@@ -325,6 +328,30 @@ func placed(r record.Rank, unit bytesize.Unit, s Style) string {
 		return "the peak is in " + phase + " by what is sure; " + above
 	}
 	return "the peak is in " + phase
+}
+
+// outdone names the phase whose known bytes stand above all that is known of the one
+// that limits; empty where there is none.
+func outdone(r record.Rank, unit bytesize.Unit) string {
+	at, said := peakPhase(r), ""
+	if at < 0 {
+		return ""
+	}
+	most, _ := process(r.Phases[at]).ends()
+	for _, p := range r.Phases {
+		if low, _ := process(p).ends(); low > most && fixed(low, unit) != fixed(most, unit) {
+			most, said = low, "the known bytes stand highest in "+phaseName(p.Name, p.Step)+", at "+fixed(low, unit)+" "+unit.String()
+		}
+	}
+	return said
+}
+
+// further is how far the phase that limits may go beyond what is known of it.
+func further(r record.Rank, unit bytesize.Unit) string {
+	if _, high := process(r.Phases[peakPhase(r)]).ends(); high >= 0 {
+		return "up to " + fixed(high, unit) + " " + unit.String()
+	}
+	return "by what is unknown of it"
 }
 
 // how says where a term's figure comes from, or why it has none.
