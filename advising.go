@@ -207,19 +207,24 @@ func moved(o record.Option, v fit.Value) int64 {
 // shown is the least that a change must move: less reads as 0.00 GiB.
 const shown = 5 << 20
 
-// helps reports a change that lowers what stands in the way, or that leads to a
-// better answer all the same: an engine that fills its budget holds no less of it
-// when it has to keep less.
+// helps reports a change that lowers what stands in the way and raises neither end, or
+// that leads to a better answer all the same: an engine that fills its budget holds no
+// less of it when it has to keep less.
 func (o option) helps(v fit.Value) bool {
-	return moved(o.Option, v) >= shown || gravity(fit.Value(o.Verdict.Value)) < gravity(v)
+	then := gravity(fit.Value(o.Verdict.Value))
+	raises := o.low <= -shown || !o.open && o.high <= -shown
+	return then < gravity(v) || moved(o.Option, v) >= shown && !raises && then == gravity(v)
 }
 
-// worth puts first what makes it fit, then what nobody can exclude, then what
-// moves most.
+// worth puts first what makes it fit, with the least harm before what is worse, as
+// switches are tried; then what nobody can exclude, then what moves most.
 func worth(v fit.Value) func(a, b record.Option) int {
 	return func(a, b record.Option) int {
-		return cmp.Or(cmp.Compare(gravity(fit.Value(a.Verdict.Value)), gravity(fit.Value(b.Verdict.Value))),
-			cmp.Compare(moved(b, v), moved(a, v)))
+		then := gravity(fit.Value(a.Verdict.Value))
+		if c := cmp.Compare(then, gravity(fit.Value(b.Verdict.Value))); c != 0 || then == gravity(fit.Fits) {
+			return c
+		}
+		return cmp.Compare(moved(b, v), moved(a, v))
 	}
 }
 

@@ -20,6 +20,14 @@ type barRow struct {
 // bars draws each row's need against its capacity line, on one scale. Where the
 // terminal leaves no room for a bar, the numbers stand alone.
 func bars(b *strings.Builder, title string, rows []barRow, s Style) {
+	if scaled(b, title, rows, s) {
+		b.WriteString(paragraph(s, "  ", legend(rows)))
+	}
+}
+
+// scaled draws the rows of one scale, without the legend; false where the numbers
+// stand alone.
+func scaled(b *strings.Builder, title string, rows []barRow, s Style) bool {
 	var all []quantity
 	for _, r := range rows {
 		all = append(all, r.need, r.has)
@@ -36,7 +44,7 @@ func bars(b *strings.Builder, title string, rows []barRow, s Style) {
 	}
 	if !fits || room < minBar {
 		b.WriteString(g.render(s))
-		return
+		return false
 	}
 	room = min(room, maxBar)
 	g.columns = slices.Insert(g.columns, 1, column{})
@@ -45,7 +53,7 @@ func bars(b *strings.Builder, title string, rows []barRow, s Style) {
 		g.rows[i] = slices.Insert(g.rows[i], 1, s.verdict(r.verdict, draw(r.need, r.has, scale, room)))
 	}
 	b.WriteString(g.render(s))
-	b.WriteString(paragraph(s, "  ", legend(rows)))
+	return true
 }
 
 const (
@@ -172,14 +180,19 @@ func rankBars(b *strings.Builder, e *record.Estimate, s Style) {
 			left++
 		}
 	}
-	if e.Host != nil {
-		rows = append(rows, hostBar(*e.Host))
-	}
-	if len(rows) == 0 || len(rows) == 1 && e.Ranks[0].Device == nil {
+	if len(rows) == 0 || len(rows) == 1 && e.Ranks[0].Device == nil && e.Host == nil {
 		return
 	}
 	b.WriteString("\n")
-	bars(b, "rank", rows, s)
+	if e.Host == nil {
+		bars(b, "rank", rows, s)
+	} else { // main memory is larger than any card, so that it has a scale and a unit of its own
+		host := []barRow{hostBar(*e.Host)}
+		drawn := scaled(b, "rank", rows, s)
+		if scaled(b, "host", host, s) || drawn {
+			b.WriteString(paragraph(s, "  ", legend(append(rows, host...))))
+		}
+	}
 	if left > 0 {
 		b.WriteString(paragraph(s, "  ", bytesize.Group(int64(left))+" more classes of ranks need no more than these; --json has them"))
 	}
