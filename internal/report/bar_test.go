@@ -66,3 +66,21 @@ func TestRankBars(t *testing.T) {
 		}
 	}
 }
+
+// Main memory has a unit and a scale of its own, so that a rank's bar stays readable
+// beside it.
+func TestMainMemoryHasItsOwnScale(t *testing.T) {
+	gib := func(n int64) *int64 { n <<= 30; return &n }
+	e := record.Estimate{Ranks: []record.Rank{{Ranks: []int{0}, Peak: &record.RankPeak{Bytes: gib(20), Phase: "backward"},
+		Device: &record.Device{UsableBytes: gib(24)}}}, Host: &record.Host{Bytes: gib(1024), Phase: "save"}}
+	var b strings.Builder
+	rankBars(&b, &e, Style{Width: 100})
+	for _, want := range []string{"rank, GiB", "20.00  24.00  backward", "host, TiB", "1.00    —  save"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+	if !strings.Contains(b.String(), strings.Repeat(barLow, 30)) {
+		t.Errorf("the rank's bar is short:\n%s", b.String())
+	}
+}
