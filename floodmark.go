@@ -122,7 +122,7 @@ func Estimate(ctx context.Context, r Request) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.accounts, p.Capacity, p.shares = made.accounts, made.capacity, made.shares
+	p.accounts, p.Capacity, p.shares, p.events = made.accounts, made.capacity, made.shares, made.events
 	p.leaveOpen()
 	p.decide()
 	return p, nil
@@ -133,6 +133,7 @@ type outcome struct {
 	accounts []account.Account
 	capacity *estimate.Capacity
 	shares   []*estimate.Share
+	events   int // of the timelines of all classes
 }
 
 // predict makes the account of each class of ranks on the card of a request.
@@ -148,7 +149,7 @@ func (p *Prediction) predict(ctx context.Context, r Request) (outcome, error) {
 		if err != nil {
 			return outcome{}, fmt.Errorf("estimating rank %d: %w", plan.Ranks[0], err)
 		}
-		p.events += len(result.Timeline.Events)
+		made.events += len(result.Timeline.Events)
 		r.calibrate(result.Timeline)
 		laid, err := lay(ctx, result.Timeline, in.Memory, replayOptions(r.Workload))
 		if err != nil {
