@@ -169,8 +169,13 @@ func separate(settings string) []string {
 // setAll is the request with several settings, joined by plus signs.
 func (r Request) setAll(settings string) (Request, error) {
 	refused := error(nil)
+	changed := map[string]bool{}
 	for _, setting := range separate(settings) {
 		field, value, ok := strings.Cut(setting, "=")
+		if changed[field] {
+			return r, &SettingsError{fmt.Errorf("%s stands twice in %q: a setting is changed once", field, settings)}
+		}
+		changed[field] = true
 		if !ok || !changeable(field) {
 			return r, &SettingsError{fmt.Errorf("%q is no change that can be tried: %s", setting, hintSettings)}
 		}

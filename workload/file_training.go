@@ -143,10 +143,19 @@ type copyYAML struct {
 	Copy string `yaml:"copy"`
 }
 
+// autocast is the format of torch.autocast.
+func (c *checker) autocast(text string) dtype.Format {
+	f := c.format("training.autocast", text)
+	if f != dtype.Unknown && !Autocasts(f) {
+		c.wrong("training.autocast", "is %q, expected bf16 or fp16: torch.autocast computes in no other format", text)
+	}
+	return f
+}
+
 // training checks what training adds.
 func (c *checker) training(d trainingYAML) *Train {
 	t := &Train{
-		Autocast:      c.format("training.autocast", d.Autocast),
+		Autocast:      c.autocast(d.Autocast),
 		Reset:         choose(c, "training.zero_grad", GradientReset(d.ZeroGrad), []GradientReset{SetToNone, SetToZero}),
 		Accumulation:  c.atLeast("training.accumulation", d.Accumulation, 0),
 		InBackward:    d.InBackward,

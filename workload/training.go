@@ -378,6 +378,10 @@ func (p *Precision) KeptBy(o Optimizer) {
 	}
 }
 
+// Autocasts reports a format that torch.autocast computes in on a GPU
+// (torch/amp/autocast_mode.py, __init__).
+func Autocasts(f dtype.Format) bool { return f == dtype.BF16 || f == dtype.F16 }
+
 // ParseCheckpointing reads "none", "full", "selective" or a number of layers.
 func ParseCheckpointing(text string) (Checkpointing, error) {
 	switch kind := CheckpointingKind(text); kind {

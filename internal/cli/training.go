@@ -129,7 +129,13 @@ func (o *trainOptions) formats(w *workload.Workload, t *workload.Train) error {
 			t.Autocast = autocast
 		}
 	}
-	return element("--autocast", o.autocast, &t.Autocast)
+	if err := element("--autocast", o.autocast, &t.Autocast); err != nil {
+		return err
+	}
+	if o.autocast != "" && !workload.Autocasts(t.Autocast) {
+		return &usageError{err: fmt.Errorf("--autocast is %s, expected bf16 or fp16: torch.autocast computes in no other format", o.autocast)}
+	}
+	return nil
 }
 
 // element reads the format of elements, where one was given.
@@ -175,7 +181,13 @@ func (o *trainOptions) loop(w *workload.Workload, t *workload.Train) error {
 	default:
 		return &usageError{err: fmt.Errorf("--zero-grad: %q is not none or zero", o.zeroGrad)}
 	}
-	return counted("--accumulation", o.accumulation, &t.Accumulation)
+	if err := counted("--accumulation", o.accumulation, &t.Accumulation); err != nil {
+		return err
+	}
+	if o.accumulation != "" && t.Accumulation < 1 {
+		return &usageError{err: fmt.Errorf("--accumulation is %s, expected 1 micro-batch of a step or more", o.accumulation)}
+	}
+	return nil
 }
 
 // counted reads a count, where one was given.
