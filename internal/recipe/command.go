@@ -410,6 +410,7 @@ func (c *command) llamaFactory(words []string) error {
 	if words[0] == "train" {
 		c.every = "llamafactory-cli train"
 	}
+	c.plan.exporting = words[0] == "export"
 	return c.arguments("llamafactory", words[1:])
 }
 

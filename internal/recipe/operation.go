@@ -10,7 +10,11 @@ import "fmt"
 // llamafactory-cli export writes (train/tuner.py), on export_device, which is the
 // processor unless it is auto (hparams/model_args.py).
 func (p *plan) trains() {
-	if p.err != nil || p.yes("do_train") || p.exports() {
+	if p.err != nil || p.yes("do_train") && !p.exporting || p.exports() {
+		return
+	}
+	if p.exporting && !p.said("export_dir") { // export_model of train/tuner.py raises ValueError
+		p.refuses("export_dir", "a folder for the model that it exports")
 		return
 	}
 	const ask = "ask for that by itself: floodmark estimate MODEL "

@@ -41,6 +41,7 @@ type plan struct {
 	every     string // the launcher that starts a process for each device, where nobody says how many
 	builds    string // what a script of Megatron-LM builds that is no GPT
 	exportsTo string // of LLaMA-Factory, where an export is done: cpu, or auto for a card
+	exporting bool   // its command is that of an export
 	ofTRL     bool   // a program of TRL's own is started
 	method    string // of TRL and LLaMA-Factory: sft, dpo, grpo, …
 	recipe    Recipe

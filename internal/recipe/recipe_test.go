@@ -447,3 +447,37 @@ func TestTorchtitanCheckpoints(t *testing.T) {
 		}
 	}
 }
+
+// A value that another file's goes over is named with what stands in its place.
+func TestGoesOver(t *testing.T) {
+	const trainer = "model_name_or_path: m\nbf16: true\noptim: sgd\nper_device_train_batch_size: 1\n"
+	for beside, want := range map[string]string{
+		"mixed_precision: fp16\nnum_processes: 1\ndistributed_type: MULTI_GPU\n": "t.yaml: bf16 goes over fp16 in b.yaml: mixed_precision",
+		"mixed_precision: bf16\nnum_processes: 1\ndistributed_type: MULTI_GPU\n": "",
+		`{"zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW"}}`:    "b.yaml: optimizer.type goes over sgd in t.yaml: optim",
+		`{"zero_optimization": {"stage": 2}, "optimizer": {"type": "SGD"}}`:      "",
+	} {
+		r, err := Read([]string{"t.yaml", "b.yaml"}, published(map[string]string{"t.yaml": trainer, "b.yaml": beside}))
+		if err != nil {
+			t.Errorf("%s: %v", beside, err)
+			continue
+		}
+		said := ""
+		for _, w := range r.Warnings {
+			if strings.Contains(w.Text, " goes over ") {
+				said = w.Text
+			}
+		}
+		if said != want {
+			t.Errorf("%s: %q, want %q", beside, said, want)
+		}
+	}
+}
+
+// An export without a folder is refused, as LLaMA-Factory does it, and is no training.
+func TestExportNeedsAFolder(t *testing.T) {
+	files := published(map[string]string{"lf.yaml": "model_name_or_path: m\nstage: sft\ndo_train: true\nfinetuning_type: lora\ntemplate: llama3\n"})
+	if _, err := Parse([]string{"llamafactory-cli", "export", "lf.yaml"}, files); err == nil || !strings.Contains(err.Error(), "export_dir is not said") {
+		t.Errorf("%v", err)
+	}
+}

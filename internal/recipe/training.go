@@ -126,8 +126,10 @@ func (p *plan) mixed() (f dtype.Format, why string) {
 	case p.yes("bf16") && p.yes("fp16"):
 		p.refuses("fp16", "one of fp16 and bf16")
 	case p.yes("bf16"):
+		p.goesOver("bf16", "mixed_precision", "bf16")
 		return dtype.BF16, p.where("bf16")
 	case p.yes("fp16"):
+		p.goesOver("fp16", "mixed_precision", "fp16")
 		return dtype.F16, p.where("fp16")
 	case p.said("bf16") || p.said("fp16"):
 		if !p.said("mixed_precision") {
@@ -141,6 +143,16 @@ func (p *plan) mixed() (f dtype.Format, why string) {
 		return dtype.F16, p.where("mixed_precision")
 	}
 	return dtype.Unknown, ""
+}
+
+// goesOver names a field that another one stands in for, where it says something else than
+// that: bf16 and fp16 of the Trainer go over accelerate's mixed_precision
+// (transformers/training_args.py, ACCELERATE_MIXED_PRECISION), and DeepSpeed's own
+// optimizer over --optim (integrations/deepspeed.py, deepspeed_optim_sched).
+func (p *plan) goesOver(f, other field, says string) {
+	if p.said(other) && !strings.Contains(strings.ToLower(p.text(other)), says) {
+		p.warn("overridden", fmt.Sprintf("%s goes over %s in %s", p.where(f), p.text(other), p.where(other)))
+	}
 }
 
 // keeps declares the formats of what is trained, with the rule that says so.

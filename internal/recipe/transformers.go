@@ -76,6 +76,7 @@ func (p *plan) loaded() (dtype.Format, string) {
 func (p *plan) trainerOptimizer(t *workload.Train) {
 	if p.said("shard_optimizer") {
 		name := strings.ToLower(p.text("shard_optimizer"))
+		p.goesOver("shard_optimizer", "optimizer", name)
 		implementation := "fused"
 		if p.yes("foreach") {
 			implementation = "foreach"
