@@ -155,8 +155,8 @@ func decideRank(a account.Account, rank int, budgets Budgets) judgement {
 	}
 	answer.Reasons = []string{"there is no phase to judge"}
 	for i, phase := range a.Phases {
-		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), false, false}
-		j.open, j.heir = hasOpen(a, phase)
+		open, heir := hasOpen(a, phase)
+		j := judgement{decidePhase(a, phase, budget), phase.Peak(account.Process).Figure.Low(), phase.Peak(account.Allocated).Figure.Low(), open, heir}
 		j.Rank = rank
 		// A run dies in the first; of others that stand alike the last holds what came before it.
 		if i == 0 || j.worse(answer) || j.Value != DoesNotFit && j.Value != NotRunnable && !answer.worse(j) {

@@ -133,17 +133,17 @@ func (w *wrapper) run(program string) (out []torch.Tensor) {
 
 // sized is a buffer of so many elements, whose last letter is their bytes.
 func (w *wrapper) sized(size string) torch.Tensor {
-	last, elements := len(size)-1, int64(1)
+	last, shape := len(size)-1, []int64{} // not their product, which may overflow
 	for i := range last {
-		elements *= w.sizes[strings.IndexByte(dimensions, size[i])]
+		shape = append(shape, w.sizes[strings.IndexByte(dimensions, size[i])])
 	}
 	switch size[last] {
 	case '1':
-		return w.Empty(dtype.F8E4M3, elements)
+		return w.Empty(dtype.F8E4M3, shape...)
 	case '2':
-		return w.Empty(w.format, elements)
+		return w.Empty(w.format, shape...)
 	}
-	return w.Empty(dtype.F32, elements)
+	return w.Empty(dtype.F32, shape...)
 }
 
 // acrossLacks is why a compiled block between tensor-parallel ranks is not known.
